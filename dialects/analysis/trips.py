@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.tensor.control import ControlOp, ForOp, WhileOp
+from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
 
@@ -133,3 +133,29 @@ def _trips(loop: Operation, sizes: Mapping[str, int]) -> list[tuple[Mapping[str,
             for size, m in tiles
         ]
     return found
+
+
+def share_of(op: Operation, sizes: Mapping[str, int]) -> float:
+    """
+    The part of the trips of tile loops in which an op runs that branches there may leave out: those
+    ask whether a mask has an element in a tile, and it is taken for a triangle.
+    """
+    share, branches, around = 1.0, 0, op.parent_op()
+    while isinstance(around, ControlOp):
+        branches += isinstance(around, IfOp)
+        if isinstance(around, TilesOp):
+            trips = trips_of(around, sizes)
+            if branches and trips is not None and (count := trips.evaluate(sizes)):
+                share *= (count + 1) / (2 * count)
+            branches = 0
+        around = around.parent_op()
+    return share
+
+
+def times_in_call(op: Operation, sizes: Mapping[str, int]) -> float:
+    """How often a call runs a kernel or a phase at its `sizes_at`; once what data repeats."""
+    loop = outermost_tiles(op)
+    if loop is None:
+        return runs_of(op, sizes) or 1
+    trips = sum(count for _, count in trips_at(op, sizes))
+    return (runs_of(loop, sizes) or 1) * trips * share_of(op, sizes)

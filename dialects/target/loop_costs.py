@@ -122,6 +122,31 @@ class LoopCosts:
     scatter_index_cycles: float = 6.0
     """Of each index but one of an update. Source: as `source`."""
 
+    # loops of single elements
+
+    issue_cycles: float = 0.25
+    """An op that waits for nothing: four begin in a cycle. Source: the guides that `fma_ports`
+    cites."""
+
+    load_issue_cycles: float = 0.5
+    """A load that waits for nothing. Source: as issue_cycles."""
+
+    store_cycles: float = 1.0
+    """A store. Source: as issue_cycles."""
+
+    load_cycles: float = 5.0
+    """Until level 1 answers. Source: as issue_cycles."""
+
+    forward_cycles: float = 5.0
+    """Until a load has what a store before it has written. Source: as issue_cycles."""
+
+    mispredict_cycles: float = 17.0
+    """A branch that was foretold wrongly. Source: as issue_cycles."""
+
+    mispredicted_share: float = 0.25
+    """Of branches that data decide, foretold wrongly: of two ends that are as likely, half at
+    most. Source: estimate."""
+
     # products
 
     tile_start_cycles: float = 25.0

@@ -27,9 +27,9 @@ from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tile.words import Words
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.cost.nests import nest_cycles
 from mlc.passes.cost.ops import op_cycles
 from mlc.passes.cost.streams import line_s
+from mlc.passes.cost.trips import nest_cycles
 from mlc.passes.cost.work import ATTO, cycle_s
 from mlc.passes.tile.products import WordsOf
 from mlc.passes.tile.strips import work_of_strips
@@ -48,7 +48,7 @@ CONFLICT_BYTES = 1024
 def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
     """Of one run of the kernel on one core."""
     if kernel.is_nest:
-        return nest_cycles(kernel, sizes)
+        return nest_cycles(kernel, sizes, target)
     nest = nest_of(kernel)
     if nest is None:
         return _whole_kernel(kernel, sizes, target)

@@ -10,7 +10,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from mlc.dialects.analysis.trips import sizes_at
+from mlc.dialects.analysis.trips import sizes_at, times_in_call
 from mlc.dialects.dims import Dim, highest
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
@@ -45,6 +45,12 @@ def predicted_seconds(
         op: seconds(work, target, workers) / ATTO
         for op, (work, workers) in predicted_work(module, target, sizes, threads).items()
     }
+
+
+def call_seconds(module: ModuleOp, target: Target, sizes: Mapping[str, int]) -> float:
+    """Of one call on one thread; kernels that data repeats count once."""
+    predicted = predicted_seconds(module, target, sizes)
+    return sum(taken * times_in_call(op, sizes) for op, taken in predicted.items())
 
 
 def predicted_work(

@@ -10,6 +10,7 @@ SOURCE: Mattson, Gecsei, Slutz, Traiger, IBM Systems Journal 9(2), 1970.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from math import prod
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -18,7 +19,7 @@ from mlc.dialects.analysis.access import nest_of
 from mlc.dialects.analysis.aliases import Aliases, memory_view
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.analysis.transposed_reads import turned_inputs
-from mlc.dialects.analysis.trips import sizes_at
+from mlc.dialects.analysis.trips import outermost_tiles, sizes_at
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
@@ -31,6 +32,7 @@ from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.model import bytes_read, written_by
+from mlc.passes.cost.nests import nest_reads
 from mlc.passes.cost.streams import Stream, Traffic
 
 LINE_BYTES = 64
@@ -45,6 +47,7 @@ class _Touch:
     writes: bool
     lines: int = 0
     elements: int = 0
+    positions: tuple[SSAValue, ...] = ()  # of a part that no phase of the trip has touched before
 
 
 def traffic_of(module: ModuleOp, sizes: Mapping[str, int]) -> dict[KernelOp, Traffic]:
@@ -58,7 +61,8 @@ def traffic_of(module: ModuleOp, sizes: Mapping[str, int]) -> dict[KernelOp, Tra
     for _ in range(2):
         for op in _order(function.body.block):
             if isinstance(op, KernelOp):
-                found[op] = history.run(op, touches[op])
+                apart = [touching.until_again(t, op) for t in touches[op]]
+                found[op] = history.run(op, touches[op], apart)
             else:
                 history.end(touching.cut.get(op, {}))
     return found
@@ -90,38 +94,78 @@ class _Touching:
         self.cut: dict[TilesOp, dict[Hashable, int]] = {}
         """By loop the buffers of which it touches a part in each trip, and their bytes."""
         self._parts: set[tuple[SSAValue, tuple[SSAValue, ...]]] = set()
+        self._within: dict[TilesOp, dict[Hashable, _Touch]] = {}  # by outermost loop: parts
 
     def of(self, op: KernelOp) -> list[_Touch]:
         """The buffers that a kernel reads and writes."""
         sizes, found = sizes_at(op, self.sizes), list[_Touch]()
-        strided = _strided(op)
+        strided, all_read = _strided(op), nest_reads(op) if op.is_nest else {}
         tiled = op.schedule is not None and op.schedule.data.tile[0] > 0
         for k, (argument, x) in enumerate(zip(op.block.args, op.inputs, strict=True)):
             if k != op.overwritten:
-                moved = bytes_read(argument).evaluate(sizes)
-                size = max(bytes_of(x.type).evaluate(sizes), self._whole(x, sizes))
+                part = all_read[argument] if all_read else bytes_read(argument)
+                moved = part.evaluate(sizes)
+                whole, positions = self._whole(x, sizes)
+                size = max(bytes_of(x.type).evaluate(sizes), whole)
                 lines, elements = _gathered(argument, sizes)
                 if k in strided:
-                    lines, elements = moved // LINE_BYTES, 0
+                    item = dtype_of(tensor_of(x).element_type).bytes
+                    # of a part, the other elements of a line are nobody's
+                    lines = moved // (
+                        LINE_BYTES if moved == bytes_of(x.type).evaluate(sizes) else item
+                    )
+                    elements = 0
                 where = _buffer(x, self.places)
-                found.append(_Touch(where, size, moved, False, lines, elements))
+                found.append(_Touch(where, size, moved, False, lines, elements, positions))
         written = [[x] for x in op.outs] if op.overwritten is None else [written_by(op)]
         for k, (parts, out) in enumerate(zip(written, op.outs, strict=True)):
             size = bytes_of(out.type).evaluate(sizes)
-            moved = sum(bytes_of(x.type).evaluate(sizes) for x in parts)
+            moved, positions = sum(bytes_of(x.type).evaluate(sizes) for x in parts), ()
             where: Hashable = self.places.group(out)
             place = op.buffers.data[k].data if op.buffers is not None else ("input", ())
             if place[0] == "tile":
                 loop = next(enclosing_tiles(op))
                 size, where = self._note(loop, loop.results[place[1][0]], sizes)
+                positions = loop.body.block.args[: len(loop.steps)]
             elif place[0] != "input":
                 where = place
             lines = moved // LINE_BYTES * tiled  # a row of a register tile: few lines
-            found.append(_Touch(where, size, moved, writes=True, lines=lines))
+            written_part = _Touch(where, size, moved, True, lines, positions=positions)
+            found.append(written_part)
+        if (loop := outermost_tiles(op)) is not None:
+            within = self._within.setdefault(loop, {})
+            within.update({t.buffer: t for t in found if t.positions})
         return found
 
-    def _whole(self, value: SSAValue, sizes: Mapping[str, int]) -> int:
-        """Of a part that no kernel of the trip has touched, the bytes of all parts; else 0."""
+    def until_again(self, touch: _Touch, op: KernelOp) -> int:
+        """
+        Bytes of all parts that tile loops touch until they touch a part again: in one trip along
+        the innermost axis that does not move it and stands around one that does; else in all.
+        """
+        if not touch.positions:
+            return touch.size if touch.moved < touch.size else 0
+        loops = list(enclosing_tiles(op))[::-1]
+        axes = [
+            (position, -(-extent.evaluate(self.sizes) // step))
+            for loop in loops
+            for position, extent, step in zip(
+                loop.body.block.args, loop.extents, loop.steps, strict=False
+            )
+        ]
+        moves = [position in touch.positions for position, _ in axes]
+        inner = max((k for k, moved in enumerate(moves) if moved), default=0)
+        still = max((k for k in range(inner) if not moves[k]), default=-1)
+        outer: dict[SSAValue, int] = dict(axes[: still + 1])
+        return sum(
+            t.size // prod(outer.get(position, 1) for position in t.positions)
+            for t in self._within[loops[0]].values()
+        )
+
+    def _whole(self, value: SSAValue, sizes: Mapping[str, int]) -> tuple[int, tuple[SSAValue, ...]]:
+        """
+        Of a part that no kernel of the trip has touched, the bytes of all parts, and where it lies;
+        else 0.
+        """
         positions: list[SSAValue] = []
         root = value
         while (view := memory_view(root.owner)) is not None:
@@ -131,9 +175,9 @@ class _Touching:
         part = self.places.group(root), tuple(positions)
         owner = positions[0].owner if positions else None
         if part in self._parts or not isinstance(owner, Block):
-            return 0
+            return 0, ()
         self._parts.add(part)
-        return self._note(owner.parent_op(), root, sizes)[0]
+        return self._note(owner.parent_op(), root, sizes)[0], tuple(positions)
 
     def _note(
         self, loop: Operation | None, whole: SSAValue, sizes: Mapping[str, int]
@@ -217,8 +261,11 @@ class _History:
         """Of these buffers all has been touched, a part in each trip."""
         self._parts = [x for x in self._parts if x[0] not in whole] + list(whole.items())
 
-    def run(self, op: KernelOp, touches: Sequence[_Touch]) -> Traffic:
-        """The kernel's streams; what it touches is the latest then."""
+    def run(self, op: KernelOp, touches: Sequence[_Touch], apart: Sequence[int]) -> Traffic:
+        """
+        The kernel's streams; what it touches is the latest then. `apart`: of each the bytes that
+        other parts of memory are touched for until it is touched again.
+        """
         own: dict[Hashable, int] = {op: 0}
         for t in touches:
             own[t.buffer] = max(own.get(t.buffer, 0), min(t.size, t.moved))
@@ -238,9 +285,7 @@ class _History:
         rest.reverse()
         self._parts = [x for x in rest if x[0] is not op] + list(own.items())
         streams: dict[bool, list[Stream]] = {False: [], True: []}
-        for t in touches:
-            # of a part, another one was touched before
-            apart = t.size if t.moved < t.size else 0
-            distance = max(before.get(t.buffer, passed), apart) + footprint
+        for t, least in zip(touches, apart, strict=True):
+            distance = max(before.get(t.buffer, passed), least) + footprint
             streams[t.writes].append(Stream(t.moved, distance, t.lines, t.elements))
         return Traffic(tuple(streams[False]), tuple(streams[True]), before.get(op, passed))

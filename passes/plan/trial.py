@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from mlc.dialects.target import Target
+from mlc.passes.cost.prediction import call_seconds
 from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass
 from mlc.passes.plan.fusion.form_kernels import FormKernelsPass
 from mlc.passes.plan.memory.donate_arguments import DonateArgumentsPass
 from mlc.passes.plan.memory.plan_buffers import PlanBuffersPass
 from mlc.passes.plan.tiling.schedule import SchedulePass
+from mlc.passes.plan.tiling.split_folds import SplitFoldsPass
 
 
 def kernel_passes(fusion: str) -> tuple[ModulePass, ...]:
@@ -20,3 +27,14 @@ def kernel_passes(fusion: str) -> tuple[ModulePass, ...]:
         SchedulePass(),
         PlanBuffersPass(),
     )
+
+
+def seconds_of(module: ModuleOp, target: Target, fusion: str, sizes: Mapping[str, int]) -> float:
+    """
+    What a module whose tile loops are formed should take, for values of its symbols: it becomes a
+    plan without places in memory.
+    """
+    passes = (SplitFoldsPass(), ChooseFusionPass(fusion), FormKernelsPass(), SchedulePass())
+    for each in passes:
+        each.apply(Context(), module)
+    return call_seconds(module, target, sizes)

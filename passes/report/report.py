@@ -22,6 +22,7 @@ from mlc.dialects.analysis.trips import (
     phase_numbers,
     running_kernels,
     runs_of,
+    share_of,
     sizes_at,
     trips_at,
 )
@@ -271,7 +272,7 @@ def _tile_loop(
     """The report of a tile loop, all trips together."""
     ops = phases_of(loop)
     phases = tuple(_kernel(k, op, sizes, predicted.get(op, 0.0)) for k, op in enumerate(ops))
-    trips = [sum(count for _, count in trips_at(op, sizes)) for op in ops]
+    trips = [share_of(op, sizes) * sum(count for _, count in trips_at(op, sizes)) for op in ops]
     return KernelReport(
         number=number,
         template=template_of(loop),

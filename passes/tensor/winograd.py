@@ -32,6 +32,8 @@ from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tensor.window_letters import split_windows
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.ops import at_peak
+from mlc.passes.cost.work import LEVELS, Work, moved, seconds
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.rules import Rewrite
 
@@ -122,9 +124,10 @@ def _repays(op: ConvOp, form: _Form, target: CpuTarget) -> bool:
     depth = product(sizes[c] for c in form.words[1] if c not in form.words[2]).constant or 0
     whole = WINDOW**2 * result // tiles * prod(form.counts)
     # of f64 both take twice as long
-    saved_s = 2 * depth * (whole - PLACES**2 * result) / target.f32_flops_per_s
-    moved_s = PLACES**2 * (data + weights + result) * F32.bytes / target.memory_read_bytes_per_s
-    return saved_s > MARGIN * moved_s
+    saved = Work(core=at_peak(2 * depth * (whole - PLACES**2 * result), target))
+    bytes_ = PLACES**2 * (data + weights + result) * F32.bytes
+    more = Work(read=moved(bytes_, LEVELS - 1))
+    return seconds(saved, target) > MARGIN * seconds(more, target)
 
 
 def _rewrite(op: ConvOp, form: _Form) -> None:

@@ -19,7 +19,6 @@ from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.axes import AxisMaps
-from mlc.dialects.analysis.views import is_view
 from mlc.dialects.errors import PlanError
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
@@ -28,13 +27,13 @@ from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.block_graph import BlockGraph
 from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.fusion.planner import Planner, states_of
 from mlc.passes.plan.memory.in_place.ownership import Ownership
 from mlc.passes.plan.memory.large_values import Columns, large_bytes
-from mlc.passes.plan.tiling.tile_groups import Axes, Group, Growth
+from mlc.passes.plan.tiling.loop_trials import LoopTrials
+from mlc.passes.plan.tiling.tile_groups import Axes, Group, Growth, stores_twice
 from mlc.passes.plan.tiling.tile_search import Wanted, tile_groups
 from mlc.passes.remarks import place
 
@@ -72,8 +71,9 @@ class ChooseTilesPass(ModulePass):
     tile: tuple[int, ...] = ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = cpu_of(op, self.name)
         if self.fusion != "none" and UNTILED not in op.attributes:
-            for chooser in choosers(op, cpu_of(op, self.name), "paying", self.tile):
+            for chooser in choosers(op, target, "paying", self.fusion, self.tile):
                 for block, bound in chooser.blocks():
                     if not any(LOOP in x.attributes for x in block.ops):
                         next(chooser.loops(block, bound), None)
@@ -83,8 +83,17 @@ class Chooser:
     """The loops of one function, one by one: whoever takes one forms it before the next."""
 
     def __init__(
-        self, function: FuncOp, target: CpuTarget, wanted: Wanted, *, limited: bool
+        self,
+        module: ModuleOp,
+        function: FuncOp,
+        target: CpuTarget,
+        wanted: Wanted,
+        *,
+        fusion: str,
+        limited: bool,
     ) -> None:
+        self.module = module
+        self.fusion = fusion
         self.function = function
         self.target = target
         self.wanted = wanted
@@ -102,7 +111,8 @@ class Chooser:
     def loops(self, block: Block, bound: frozenset[str]) -> Iterator[Group]:
         """Those of a block, each marked."""
         grouping = self._groupings[block]
-        for group in tile_groups(block, self.maps, grouping, self.target, self.wanted):
+        trials = LoopTrials(self.module, grouping, self.fusion)
+        for group in tile_groups(block, self.maps, trials, self.target, self.wanted):
             if any(not bound.isdisjoint(symbols_in(op)) for op in group.ops if bound):
                 continue  # room for the partial states of chunks is laid out before
             if not (self.limited and stores_twice(group)):
@@ -111,7 +121,7 @@ class Chooser:
 
 
 def choosers(
-    module: ModuleOp, target: CpuTarget, columns: Columns, tile: tuple[int, ...]
+    module: ModuleOp, target: CpuTarget, columns: Columns, fusion: str, tile: tuple[int, ...]
 ) -> Iterator[Chooser]:
     """Of the functions that may have loops, which begin with reductions, or say some."""
     limit = module.attributes.get(LIMIT)
@@ -126,7 +136,8 @@ def choosers(
         ):
             above = 0.0 if dear else large_bytes(function, target)
             wanted = Wanted(columns=columns, above=above, tile=tile)
-            yield Chooser(function, target, wanted, limited=limit is not None and not dear)
+            limited = limit is not None and not dear
+            yield Chooser(module, function, target, wanted, fusion=fusion, limited=limited)
 
 
 def _by_block(grouping: Grouping) -> dict[Block, Grouping]:
@@ -145,40 +156,6 @@ def _blocks(block: Block, around: frozenset[str]) -> Iterator[tuple[Block, froze
             for inner in op.blocks:
                 yield from _blocks(inner, bound)
     yield block, bound
-
-
-def leaves(op: TensorOp, group: Group) -> bool:
-    """Whether somebody outside of the group reads the result."""
-    pending, seen, block = [op.results[0]], set[Operation](), op.parent
-    while pending:
-        for use in pending.pop().uses:
-            user = use.operation
-            if user in seen:
-                continue
-            seen.add(user)
-            member = user in group.axes
-            if member and not group.is_wide(cast("TensorOp", user)):
-                continue
-            # columns are computed here; who else wants them computes them from the rows
-            if not member and not (
-                isinstance(user, TensorOp) and is_view(user) and user.parent is block
-            ):
-                return True
-            pending.append(user.results[0])
-    return False
-
-
-def stores_twice(group: Group) -> bool:
-    """
-    Whether columns that are computed in the loop are wanted elsewhere too, and are no larger than
-    what the loop hands on: both would lie in memory, where one would do.
-    """
-    results = [op for op in group.ops if not group.is_wide(op) and leaves(op, group)]
-    largest = max((stored_bytes(op.results[0].type) for op in results), default=0)
-    return any(
-        group.is_wide(op) and stored_bytes(op.results[0].type) <= largest and leaves(op, group)
-        for op in group.ops
-    )
 
 
 # Attributes -------------------------------------------------------------------------------------

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
-from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint
 
-from mlc.dialects.analysis.axes import operands_of
-from mlc.dialects.analysis.views import is_splat
-from mlc.dialects.dims import Dim
 from mlc.dialects.target.attribute import cpu_of
-from mlc.dialects.tensor.bind import BindOp, symbols_in
-from mlc.dialects.tensor.control import INDEX, YieldOp
-from mlc.dialects.tensor.create import full
-from mlc.dialects.tensor.elementwise import DivOp, MulOp, NegOp
-from mlc.dialects.tensor.monoid import MONOIDS
-from mlc.dialects.tensor.op import OpBuilder, TensorOp
-from mlc.dialects.tensor.shape import BroadcastOp
-from mlc.dialects.tensor.tiles import TilesOp, tile_size
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.memory.large_values import Columns, choose, has_large
 from mlc.passes.plan.tiling.choose_tiles import (
@@ -33,13 +16,9 @@ from mlc.passes.plan.tiling.choose_tiles import (
     Chooser,
     check,
     choosers,
-    leaves,
     taken,
 )
-from mlc.passes.plan.tiling.column_walks import Stream
-from mlc.passes.plan.tiling.online_reduction import COMBINE
-from mlc.passes.plan.tiling.tile_groups import Group, fold_of
-from mlc.passes.plan.tiling.tile_scope import TileScope
+from mlc.passes.plan.tiling.loop_writer import LoopWriter
 
 
 @dataclass(frozen=True)
@@ -76,214 +55,25 @@ class FormTilesPass(ModulePass):
 
     def _form(self, module: ModuleOp, columns: Columns) -> float:
         """Forms the loops of a module, of those with columns these, and what these save."""
-        saved_s = 0.0
-        for chooser in choosers(module, cpu_of(module, self.name), columns, self.tile):
-            former = _Function(chooser)
-            former.run()
-            saved_s += former.saved_s
-        return saved_s
-
-
-class _Function:
-    """The rewriting of one function."""
-
-    def __init__(self, chooser: Chooser) -> None:
-        self.chooser = chooser
-        self.saved_s = 0.0  # by loops whose columns are never stored, by estimate
-        self.maps = chooser.maps
-        self.names = 0
-
-    def run(self) -> None:
-        """Forms the tile loops of all blocks: those that are said, and those that pay."""
-        for block, bound in self.chooser.blocks():
-            if (group := taken(block)) is not None:
-                check(group, block, self.maps)
-                _Loop(block, group, self).form()
-            for chosen in self.chooser.loops(block, bound):
-                group = taken(block)
-                assert group is not None
-                _Loop(block, group, self).form()
-                self.saved_s += chosen.saved_s if chosen.column is not None else 0.0
-
-    def symbol(self, extent: Dim, step: int) -> str:
-        """The name of a tile's size where the last tile may be smaller."""
-        whole = extent.constant
-        if step == 1 or (whole is not None and whole % step == 0):
-            return ""
-        self.names += 1
-        return f"T{self.names}"
-
-
-class _Loop:
-    """One group as a tile loop."""
-
-    def __init__(self, block: Block, group: Group, function: _Function) -> None:
-        self.outer = block
-        self.group = group
-        self.function = function
-        if _is_one_tile(group):
-            group.steps = ()
-        count = len(group.steps)
-        self.symbols = [
-            function.symbol(*loop) for loop in zip(group.rows, group.steps, strict=False)
-        ]
-        dims = [tile_size(*loop) for loop in zip(self.symbols, group.steps, strict=True)]
-        self.body = Block(arg_types=[INDEX] * count)
-        self.members = set(group.ops)
-        self.scope = TileScope(
-            self.body, dims, self.body.args, self.members, group.axes.__getitem__, function.maps
-        )
-        self.scalings = {op: _scalings(op) for op in group.ops if group.is_fold(op)}
-
-    def form(self) -> None:
-        """Writes the loop where the last op of the group stands; of one tile, its walks alone."""
-        group = self.group
-        folds = [op for op in group.ops if group.is_fold(op)]
-        placed = [
-            op
-            for op in group.ops
-            if op not in self.scalings and not group.is_wide(op) and self._leaves(op)
-        ]
-        last = group.ops[-1]
-        before = OpBuilder(Builder(InsertPoint.before(last)).insert)
-        inits: list[SSAValue] = []
-        for op in folds:
-            (identity,) = MONOIDS[fold_of(op)].identity(op.dtype)
-            inits.append(full(before, identity, op.dtype, op.shape))
-            self.body.insert_arg(op.results[0].type, len(self.body.args))
-        if group.column is not None:
-            step = group.column_step
-            symbol = self.function.symbol(group.column, step)
-            Stream(self.scope, group, symbol).run()
-        ends = [self.scope.result(op) for op in placed]
-        for op, carried in zip(folds, self.body.args[len(group.steps) :], strict=True):
-            value = self.scope.result(op)
-            for scaling in self.scalings[op]:
-                value = self._scaled(scaling, value)
-            ends.append(self.scope.b(COMBINE[fold_of(op)], carried, value))
-            ends[-1].name_hint = op.results[0].name_hint
-        if not group.steps:
-            made = list(self.body.ops)
-            for op in made:
-                op.detach()
-            self._place(made, last)
-            self._replace(made[-1], placed, ends)
-            return
-        self.body.add_op(YieldOp.create(operands=ends))
-        loop = TilesOp.make(
-            group.rows[: len(group.steps)],
-            group.steps,
-            self.symbols,
-            inits,
-            [fold_of(op) for op in folds],
-            [op.results[0].type for op in placed],
-            [cast("tuple[int, ...]", self.scope.result_rows(op)) for op in placed],
-            Region(self.body),
-        )
-        self._place([loop], last)
-        self._replace(
-            loop, [*placed, *([op, *self.scalings[op]][-1] for op in folds)], loop.results
+        target = cpu_of(module, self.name)
+        return sum(
+            _form(chooser) for chooser in choosers(module, target, columns, self.fusion, self.tile)
         )
 
-    def _place(self, made: Sequence[Operation], last: TensorOp) -> None:
-        """Puts what was made before the last op of the group, which it takes its place from."""
-        for new in made:
-            for op in new.walk():  # what merging made
-                if isinstance(op.location, UnknownLoc):
-                    op.location = last.location
-        self.outer.insert_ops_before(made, last)
 
-    def _scaled(self, op: TensorOp, value: SSAValue) -> SSAValue:
-        """What a tile adds to a sum, times what the sum is multiplied by."""
-        none = (None,) * len(self.group.steps)
-        operands = [self.scope.tile(x, none) if _is_factor(x) else value for x in op.operands]
-        return self.scope.clone(op, operands, none)
-
-    def _leaves(self, op: TensorOp) -> bool:
-        """Whether somebody outside of the group reads the result."""
-        return leaves(op, self.group)
-
-    # In the block -------------------------------------------------------------------------------
-
-    def _replace(
-        self, loop: Operation, ends: Sequence[TensorOp], results: Sequence[SSAValue]
-    ) -> None:
-        """
-        Results take the members' place; what needs them moves behind the loop, which is the last of
-        what was made.
-        """
-        staying = {op for op in self.group.ops if self.group.is_wide(op) and self._leaves(op)}
-        gone = [op for op in self.group.ops if op not in staying]
-        gone += [op for chain in self.scalings.values() for op in chain]
-        late: set[Operation] = set(gone)
-        moved: list[Operation] = []
-        bound: set[str] = set()  # by what is moved
-        here: Operation | None = self.group.ops[0]
-        while here is not None and here is not loop:
-            following = here.next_op
-            reads = any(
-                isinstance(x.owner, Operation) and x.owner in late for x in operands_of(here)
-            )
-            says = bound and any(not bound.isdisjoint(symbols_in(op)) for op in here.walk())
-            if here not in late and (reads or says):
-                late.add(here)
-                moved.append(here)
-                bound |= {here.symbol.data} if isinstance(here, BindOp) else set()
-            here = following
-        for op in reversed(moved):
-            op.detach()
-            self.outer.insert_op_after(op, loop)
-        for op, result in zip(ends, results, strict=True):
-            result.name_hint = op.results[0].name_hint
-            op.results[0].replace_all_uses_with(result)
-        for op in gone:
-            op.detach()
-            op.operands = []
-        maps = self.function.maps
-        for op in reversed(list(self.outer.ops)):
-            if op.results and op.results[0].first_use is None and maps.is_free(op):
-                op.detach()
-                op.erase()
-        for op in gone:
-            op.erase()
-        maps.forget(results)
-
-
-def _is_one_tile(group: Group) -> bool:
-    """Whether one tile has all rows, and walks over columns are what is left."""
-    loops = zip(group.rows, group.steps, strict=False)
-    if group.column is None or any(group.is_fold(op) for op in group.ops):
-        return False
-    return all(n.constant is not None and n.constant <= step for n, step in loops)
-
-
-def _scalings(fold: TensorOp) -> list[TensorOp]:
+def _form(chooser: Chooser) -> float:
     """
-    The multiplications by constants that alone read a sum, one after another: what tiles add is
-    multiplied instead, so that nothing is left to do after the loop.
+    Forms the tile loops of a function: those that are said, and those that pay; the seconds that
+    those save whose columns are never stored.
     """
-    found: list[TensorOp] = []
-    if fold_of(fold) != "sum":
-        return found
-    op = fold
-    while True:
-        uses = list(op.results[0].uses)
-        user = uses[0].operation if len(uses) == 1 else None
-        if user is None or user.parent is not fold.parent:
-            return found
-        if not isinstance(user, NegOp) and not (
-            isinstance(user, MulOp | DivOp)
-            and (uses[0].index == 0 or isinstance(user, MulOp))
-            and _is_factor(user.operands[1 - uses[0].index])
-            and user.dtype.is_inexact
-        ):
-            return found
-        op = cast("TensorOp", user)
-        found.append(op)
-
-
-def _is_factor(value: SSAValue) -> bool:
-    """Whether a value is a repeated constant."""
-    while isinstance(value.owner, BroadcastOp):
-        value = value.owner.x
-    return is_splat(value)
+    saved_s, writer = 0.0, LoopWriter(chooser.maps)
+    for block, bound in chooser.blocks():
+        if (group := taken(block)) is not None:
+            check(group, block, chooser.maps)
+            writer.form(block, group)
+        for chosen in chooser.loops(block, bound):
+            group = taken(block)
+            assert group is not None
+            writer.form(block, group)
+            saved_s += chosen.saved_s if chosen.column is not None else 0.0
+    return saved_s

@@ -64,7 +64,9 @@ def _groups(block: Block, target: CpuTarget) -> Iterator[Group]:
             alone = all(use.operation is op for use in made.uses)
             if alone and group.is_convex() and may_join(op) and may_join(padding):
                 merged = group.kernel("window", list(op.outs))
-                if words_of_strips(merged, target, least_share_s(target)) is not None:
+                strips = words_of_strips(merged, target, least_share_s(target))
+                merged.erase()  # what it reads counts its readers
+                if strips is not None:
                     yield group
 
 

@@ -39,8 +39,8 @@ from mlc.dialects.tensor.tiles import TilesOp, bounds_of, is_phase
 from mlc.dialects.tile.nest_words import Flat, Rows, Unroll, Vector
 from mlc.dialects.tile.words import Grain, Words, grain_of
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.cost.nests import trip_cycles
 from mlc.passes.cost.ops import at_peak
+from mlc.passes.cost.trips import trip_cycles
 from mlc.passes.cost.work import ATTO, cycle_s, seconds
 from mlc.passes.gpu.schedule import gpu_schedules
 from mlc.passes.plan.tiling.grain import least_share_s, work_of_point
@@ -154,7 +154,7 @@ def _grain_of_trips(nest: KernelOp, target: CpuTarget) -> tuple[Grain, ...]:
     """Trips of a nest that one worker must have, where workers may share them."""
     if dealt_trips(nest) == Dim.const(1):
         return ()
-    trip_s = trip_cycles(nest) * cycle_s(target)
+    trip_s = trip_cycles(nest, target) * cycle_s(target)
     return (Grain(max(int(least_share_s(target) / trip_s), 1)),)
 
 

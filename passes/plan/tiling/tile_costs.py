@@ -39,12 +39,14 @@ LEAST_COLUMNS = 16  # in such a tile; fewer do not repay a contraction's beginni
 
 class Price(NamedTuple):
     """
-    Seconds of what differs between a loop and its kernels one by one: what they move, begin and
-    compute beside what both do.
+    Seconds of a loop and of its kernels one by one: of what differs, which is what they move, begin
+    and compute beside what both do; or of all kernels around.
     """
 
     kernels: float
     loop: float
+    of: str = "what differs takes"
+    """As remarks say what the seconds are of."""
 
     @property
     def saved(self) -> float:

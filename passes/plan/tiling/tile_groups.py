@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
+from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
@@ -22,7 +23,7 @@ from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import FOLDS
 from mlc.dialects.tensor.window import Windowed
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.cost.sizes import estimate
+from mlc.passes.cost.sizes import estimate, stored_bytes
 from mlc.passes.plan.fusion.block_graph import BlockGraph, ConvexSet, all_readers
 
 MIN_COLUMNS = 256  # of values that are not stored; fewer are whole in each tile
@@ -343,3 +344,37 @@ def fold_of(op: TensorOp) -> str:
     if isinstance(op, ReduceOp):
         return op.monoid.data
     return "sum" if isinstance(op, Product) else ""
+
+
+def leaves(op: TensorOp, group: Group) -> bool:
+    """Whether somebody outside of the group reads the result."""
+    pending, seen, block = [op.results[0]], set[Operation](), op.parent
+    while pending:
+        for use in pending.pop().uses:
+            user = use.operation
+            if user in seen:
+                continue
+            seen.add(user)
+            member = user in group.axes
+            if member and not group.is_wide(cast("TensorOp", user)):
+                continue
+            # columns are computed here; who else wants them computes them from the rows
+            if not member and not (
+                isinstance(user, TensorOp) and is_view(user) and user.parent is block
+            ):
+                return True
+            pending.append(user.results[0])
+    return False
+
+
+def stores_twice(group: Group) -> bool:
+    """
+    Whether columns that are computed in the loop are wanted elsewhere too, and are no larger than
+    what the loop hands on: both would lie in memory, where one would do.
+    """
+    results = [op for op in group.ops if not group.is_wide(op) and leaves(op, group)]
+    largest = max((stored_bytes(op.results[0].type) for op in results), default=0)
+    return any(
+        group.is_wide(op) and stored_bytes(op.results[0].type) <= largest and leaves(op, group)
+        for op in group.ops
+    )

@@ -14,10 +14,17 @@ from mlc.dialects.tensor.window import Windowed
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.block_graph import BlockGraph
-from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.memory.large_values import Columns
+from mlc.passes.plan.tiling.loop_trials import LoopTrials
 from mlc.passes.plan.tiling.tile_costs import Price, price
-from mlc.passes.plan.tiling.tile_groups import MIN_COLUMNS, Axes, Group, Growth, starts_of
+from mlc.passes.plan.tiling.tile_groups import (
+    MIN_COLUMNS,
+    Axes,
+    Group,
+    Growth,
+    leaves,
+    starts_of,
+)
 from mlc.passes.remarks import is_heard, remark
 
 LEAST_S = 1e-12  # said to be saved by a loop that is formed for its memory
@@ -33,7 +40,7 @@ class Wanted:
 
 
 def tile_groups(
-    block: Block, maps: AxisMaps, grouping: Grouping, target: CpuTarget, wanted: Wanted
+    block: Block, maps: AxisMaps, trials: LoopTrials, target: CpuTarget, wanted: Wanted
 ) -> Iterator[Group]:
     """
     The groups of a block one by one, each legal and by estimate cheaper than its kernels, or wanted
@@ -43,10 +50,13 @@ def tile_groups(
 
     def worth(group: Group) -> float:
         if not tile:
-            found = price(group, maps, grouping, target)
-            seconds = group.saved_s = 0.0 if found is None else found.saved
-            large = wanted.columns == "large" and bool(group.column_step)
-            if large and keeps_small(group, wanted.above):
+            found = price(group, maps, trials.grouping, target)
+            group.saved_s = 0.0 if found is None else found.saved
+            dear = keeps_small(group, wanted.above)
+            if found is not None and not dear:  # memory is part of what that one is chosen for
+                found = trials.price(group, found)
+            seconds = 0.0 if found is None else found.saved
+            if dear and wanted.columns == "large" and group.column_step:
                 seconds = max(seconds, LEAST_S)
             if found is not None and is_heard():
                 _say(group, found, pays=seconds > 0)
@@ -55,8 +65,10 @@ def tile_groups(
         return len(group.ops) - 1.0
 
     def keeps_small(group: Group, above: float) -> bool:
-        wide = (op for op in group.ops if group.is_wide(op))
-        return any(stored_bytes(op.results[0].type) > above for op in wide)
+        large = (op for op in group.ops if stored_bytes(op.results[0].type) > above)
+        if group.column is not None:
+            return any(group.is_wide(op) for op in large)
+        return any(not leaves(op, group) for op in large)
 
     # rows alone would store what columns need not
     for with_columns in (False,) if wanted.columns == "none" else (True, False):
@@ -75,7 +87,7 @@ def _say(group: Group, found: Price, *, pays: bool) -> None:
     names.append(f"{found.kernels * 1e6:.3f} us as kernels of their own")
     text = ", and ".join(names if pays else names[::-1])
     verb = "pay as a tile loop" if pays else "stay kernels of their own"
-    remark(op, f"{len(group.ops)} ops {verb}: what differs takes {text}")
+    remark(op, f"{len(group.ops)} ops {verb}: {found.of} {text}")
 
 
 def _next(

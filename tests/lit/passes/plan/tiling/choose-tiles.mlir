@@ -13,7 +13,7 @@
 // FORM-LABEL: @softmax
 // FORM: mlc.tiles (%{{.*}} in 4096 step 16)
 // FORM-NOT: mlc.loop
-// SAID: remark: mlc.div: 5 ops pay as a tile loop: what differs takes {{.*}} us as a tile loop (rows 16), and {{.*}} us as kernels of their own
+// SAID: remark: mlc.div: 5 ops pay as a tile loop: what they are part of takes {{.*}} us as a tile loop (rows 16), and {{.*}} us as kernels of their own
 func.func @softmax(%x: tensor<4096x1024xf32>) -> tensor<4096x1024xf32> {
   %m = mlc.reduce "max" "ab->a" %x : tensor<4096x1024xf32> -> tensor<4096xf32>
   %mb = mlc.broadcast "a->ab" %m : tensor<4096xf32> -> tensor<4096x1024xf32>
@@ -67,4 +67,19 @@ func.func @apart(%x: tensor<8x50000xf32>) -> tensor<8xf32> {
   %e = mlc.exp %d : tensor<8x50000xf32>
   %s = mlc.reduce "sum" "ab->a" %e : tensor<8x50000xf32> -> tensor<8xf32>
   func.return %s : tensor<8xf32>
+}
+
+// -----
+
+// What bytes cannot see, planning both ways does: rows of vectors stay whole where rows are cut, and columns do not.
+// SAID: remark: mlc.reduce: 4 ops stay kernels of their own: what they are part of takes {{.*}} us as kernels of their own, and {{.*}} us as a tile loop (rows 10)
+// SAID: remark: mlc.reduce: 4 ops pay as a tile loop: what they are part of takes {{.*}} us as a tile loop (rows 64), and {{.*}} us as kernels of their own
+// FORM-LABEL: @rows_and_columns
+// FORM: mlc.tiles (%{{.*}} in 4096 step 64)
+func.func @rows_and_columns(%x: tensor<4096x1000xf32>) -> (tensor<1000xf32>, tensor<4096xf32>, tensor<f32>) {
+  %0 = mlc.reduce "sum" "ab->b" %x : tensor<4096x1000xf32> -> tensor<1000xf32>
+  %1 = mlc.reduce "max" "ab->a" %x : tensor<4096x1000xf32> -> tensor<4096xf32>
+  %2 = mlc.mul %x, %x : tensor<4096x1000xf32>
+  %3 = mlc.reduce "sum" "ab->" %2 : tensor<4096x1000xf32> -> tensor<f32>
+  func.return %0, %1, %3 : tensor<1000xf32>, tensor<4096xf32>, tensor<f32>
 }

@@ -1,0 +1,487 @@
+"""
+What a nest takes, trip by trip: the numbers that say how often its loops run are computed as the
+program computes them, in two trips of each loop.
+
+A trip takes the longest of what its ops take to begin, what its loads, stores and divisions do,
+and what the next trip waits for: a number that is carried, or an element that is read where this
+one has stored. Arrays in a trip have loops of their own, in vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil, log2, sqrt
+from typing import Any, cast
+
+import numpy as np
+from xdsl.ir import Block, BlockArgument, SSAValue
+
+from mlc.dialects.analysis.aliases import root_of
+from mlc.dialects.analysis.nests import HELD, is_number, loop_of
+from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
+from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.target import CpuTarget
+from mlc.dialects.target.loop_costs import LoopCosts
+from mlc.dialects.tensor.bind import BindOp
+from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, yield_of
+from mlc.dialects.tensor.create import ConstantOp
+from mlc.dialects.tensor.elementwise import AddOp, Elementwise
+from mlc.dialects.tensor.letters import split
+from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
+from mlc.dialects.tensor.reduce import Product, Reduction
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
+from mlc.dialects.tensor.within import WithinOp
+from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.ops import op_cycles
+from mlc.passes.cost.sizes import ASSUMED
+
+COPIES = 4
+"""States of a sum that one loop adds to side by side, as the lowering of nests has them."""
+
+TWO_POINTS = (0.5 - 1 / sqrt(12), 0.5 + 1 / sqrt(12))
+
+Values = dict[SSAValue, int]
+Index = tuple[SSAValue | None, tuple[int | None, ...]]
+
+
+def nest_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
+    """Of one run on one core; loops whose count data decides run `UNKNOWN_TRIPS` times."""
+    return _Trips(target, dict(sizes)).block(kernel.block, {}).cycles
+
+
+def trip_cycles(kernel: KernelOp, target: CpuTarget) -> float:
+    """Of the middle trip of a nest's loop, with the sizes that searches assume."""
+    loop = loop_of(kernel.block)
+    assert loop is not None
+    trips, values = _Trips(target, {}), Values()
+    trips.block(kernel.block, values, only=loop)
+    return trips.of_loop(loop, values) / max(trips.count(loop, values), 1)
+
+
+@dataclass
+class _Sum:
+    """What ops of a block take, each kind of unit for itself."""
+
+    begin: float = 0.0
+    loads: float = 0.0
+    stores: float = 0.0
+    divide: float = 0.0
+    inside: float = 0.0  # of loops in it, of arrays, and of branches that are taken for others
+
+    @property
+    def cycles(self) -> float:
+        """The units work side by side; loops come one after another."""
+        return max(self.begin, self.loads, self.stores, self.divide) + self.inside
+
+    def add(self, other: _Sum) -> None:
+        """What another block takes, one after the other."""
+        self.begin += other.begin
+        self.loads += other.loads
+        self.stores += other.stores
+        self.divide += other.divide
+        self.inside += other.inside
+
+    def half(self) -> _Sum:
+        """Every other time."""
+        numbers = (self.begin, self.loads, self.stores, self.divide, self.inside)
+        return _Sum(*(x / 2 for x in numbers))
+
+
+class _Trips:
+    """Of one nest."""
+
+    def __init__(self, target: CpuTarget, sizes: dict[str, int]) -> None:
+        self.target = target
+        self.sizes = sizes
+
+    @property
+    def loops(self) -> LoopCosts:
+        """What loops take on the machine."""
+        return self.target.loops
+
+    @property
+    def _mispredicted(self) -> float:
+        """Of a branch that data decide."""
+        return self.loops.mispredict_cycles * self.loops.mispredicted_share
+
+    def block(self, block: Block, values: Values, only: ControlOp | None = None) -> _Sum:
+        """Of a block's ops; `values` are the numbers that are known, and become those of it."""
+        found = _Sum()
+        for op in block.ops:
+            if isinstance(op, BindOp):
+                self._bind(op, values)
+            elif isinstance(op, IfOp):
+                found.add(self._branch(op, values))
+            elif op is only:
+                break
+            elif isinstance(op, ControlOp) and op.repeats:
+                found.inside += self.of_loop(op, values)
+            elif isinstance(op, TensorOp):
+                self._op(op, values, found)
+        return found
+
+    # Loops --------------------------------------------------------------------------------------
+
+    def count(self, op: ControlOp, values: Values) -> int:
+        """How often a loop runs."""
+        if not isinstance(op, ForOp):
+            return UNKNOWN_TRIPS
+        known = trips_of(op)
+        if known is not None:
+            return max(self._size(known), 0)
+        return max(values.get(op.count, _guessed(op)), 0)
+
+    def of_loop(self, op: ControlOp, values: Values) -> float:
+        """
+        All trips of a loop: as two of them say, which is exact where trips take longer by a
+        polynomial of degree three (Gauss and Legendre's two points).
+        """
+        count = self.count(op, values)
+        if not count:
+            return 0.0
+        if not isinstance(op, ForOp) or not _is_asked(op) or count == 1:
+            return count * self._trip(op, values, count // 2)
+        found = (self._trip(op, values, round((count - 1) * place)) for place in TWO_POINTS)
+        return count * sum(found) / 2
+
+    def _trip(self, op: ControlOp, values: Values, number: int) -> float:
+        """Of one trip; its end is foretold, but for loops of few trips."""
+        total, here = _Sum(), dict(values)
+        chain = 0.0
+        for block in op.blocks:
+            if isinstance(op, ForOp):
+                here[block.args[0]] = number
+            total.add(self.block(block, here))
+        if isinstance(op, ForOp):
+            later = {**values, op.body.block.args[0]: number + 1}
+            _follow(op.body.block, later)
+            chain = self._chain(op, op.body.block, here, later)
+        else:
+            chain = max(self._chain(op, block, here, here) for block in op.blocks)
+        total.begin += 1.0  # counting and branching back
+        return max(total.cycles, chain)
+
+    def _chain(self, op: ControlOp, block: Block, now: Values, later: Values) -> float:
+        """
+        The longest way from what a trip is given to what it gives: the next one waits for that.
+        Elements that the next trip reads where this one stores are carried through memory.
+        """
+        slices, updates = list[DynamicSliceOp](), list[DynamicUpdateOp]()
+        for x in _straight(block):
+            if isinstance(x, DynamicSliceOp) and is_number(x.result):
+                slices.append(x)
+            elif isinstance(x, DynamicUpdateOp) and is_number(x.update):
+                updates.append(x)
+        stored = {_index(x, x.offsets, now) for x in updates}
+        arrays = {array for array, _ in stored}
+        # where nothing else is stored, the number stays in a register
+        forward = self.loops.forward_cycles if len(arrays) > 1 else 0.0
+        late: dict[SSAValue, float] = dict.fromkeys(block.args[isinstance(op, ForOp) :], 0.0)
+        for x in slices:
+            index = _index(x, x.offsets, later)
+            if None not in index[1] and index in stored:
+                late[x.result] = forward
+        self._lateness(block, late, now)
+        ends = [late.get(x, 0.0) for x in yield_of(block).values if is_number(x)]
+        return max([*ends, *(late.get(x.update, 0.0) for x in updates)], default=0.0)
+
+    def _lateness(self, block: Block, late: dict[SSAValue, float], values: Values) -> None:
+        """Of what is made of numbers that come late, how late it is."""
+        for op in block.ops:
+            if isinstance(op, IfOp):
+                known = values.get(op.condition)
+                blocks = op.blocks if known is None else [op.blocks[not known]]
+                for inner in blocks:
+                    self._lateness(inner, late, values)
+                ends = [yield_of(inner).values for inner in blocks]
+                for result, *parts in zip(op.outs, *ends, strict=True):
+                    waits = [late[x] for x in (op.condition, *parts) if x in late]
+                    if waits and is_number(result):
+                        late[result] = max(waits) + float(known is None)
+            elif isinstance(op, TensorOp) and op.results[0] not in late:
+                waits = [late[x] for x in op.operands if x in late and is_number(x)]
+                if waits:
+                    late[op.results[0]] = max(waits) + self._latency(op)
+
+    def _latency(self, op: TensorOp) -> float:
+        if isinstance(op, DynamicSliceOp):
+            return self.loops.load_cycles
+        if not op.FLOPS:
+            return 0.0
+        if not op.dtype.is_inexact:
+            return max(1.0, 2 * op.WEIGHT) if op.WEIGHT > 2 else 1.0
+        return max(float(self.target.fma_latency_cycles), 2 * op.WEIGHT)
+
+    # Numbers ------------------------------------------------------------------------------------
+
+    def _bind(self, op: BindOp, values: Values) -> None:
+        known = values.get(op.x)
+        if known is None:
+            known = op.highest.evaluate(self._assumed(op.highest)) // 2
+        self.sizes[op.symbol.data] = max(known, 0)
+
+    def _size(self, dim: Dim) -> int:
+        return dim.evaluate(self._assumed(dim))
+
+    def _assumed(self, dim: Dim) -> Mapping[str, int]:
+        missing = dim.symbols() - self.sizes.keys()
+        return {**self.sizes, **dict.fromkeys(missing, ASSUMED)} if missing else self.sizes
+
+    def _branch(self, op: IfOp, values: Values) -> _Sum:
+        """The branch that is taken, where that is known; else both as often, foretold or not."""
+        known = values.get(op.condition)
+        blocks = list(op.blocks)
+        if known is not None:
+            chosen = blocks[0] if known else blocks[1]
+            found = self.block(chosen, values)
+            self._take(op, chosen, values)
+            return found
+        both = _Sum()
+        for block in blocks:
+            both.add(self.block(block, dict(values)))
+        if both.inside or both.cycles > self.loops.mispredict_cycles:
+            both = both.half()
+            both.inside += self._mispredicted
+        return both
+
+    def _take(self, op: IfOp, chosen: Block, values: Values) -> None:
+        for result, x in zip(op.outs, yield_of(chosen).values, strict=True):
+            if x in values:
+                values[result] = values[x]
+
+    def _op(self, op: TensorOp, values: Values, found: _Sum) -> None:
+        result = op.results[0]
+        if isinstance(op, DynamicUpdateOp):
+            if is_number(op.update):
+                found.stores += self.loops.store_cycles
+                found.begin += self.loops.issue_cycles
+            else:
+                found.inside += self._array(op.update, shape_of(op.update.type))
+            return
+        if not is_number(result):
+            if HELD in op.attributes:
+                reduced = isinstance(op, Reduction)
+                found.inside += self._fold(op) if reduced else self._array(result, op.shape)
+            return
+        if isinstance(op, Reduction):
+            found.inside += self._fold(op)
+            return
+        if isinstance(op, DynamicSliceOp):
+            found.loads += self.loops.load_issue_cycles
+            found.begin += self.loops.issue_cycles
+            return
+        known = _known(op, values)
+        if known is not None:
+            values[result] = known
+        if not op.FLOPS:
+            return
+        if op.WEIGHT > 2 and isinstance(op, Elementwise):
+            found.divide += op_cycles(op, 1, self.target)
+        found.begin += self.loops.issue_cycles * max(op.WEIGHT if op.WEIGHT <= 2 else 1.0, 1.0)
+
+    # Arrays -------------------------------------------------------------------------------------
+
+    def _array(self, value: SSAValue, shape: Sequence[Dim]) -> float:
+        """A loop over the elements of an array, which are computed where they are read."""
+        sizes = [self._size(dim) for dim in shape]
+        along = next((n for n in reversed(sizes) if n != 1), 1)
+        rows = int(np.prod(sizes, dtype=np.int64)) // max(along, 1)
+        lanes = self.target.lanes(8 * dtype_of(tensor_of(value).element_type).bytes)
+        vector = self._element(value, lanes, len(shape) - 1) + self.loops.store_cycles
+        vectors = ceil(along / lanes)
+        end = (along % lanes != 0) * self.loops.masked_store_cycles
+        start = (
+            self.loops.row_start_cycles
+            + self.loops.mispredict_cycles * self.loops.mispredicted_share
+        )
+        return rows * (start + vectors * (self.loops.vector_step_cycles + vector) + end)
+
+    def _fold(self, op: TensorOp) -> float:
+        """A reduction: along a vector with several states, or an element at a time."""
+        assert isinstance(op, Reduction)
+        loops, space, rank = self.loops, op.iteration(), len(op.shape)
+        sizes = [self._size(dim) for dim in space]
+        words, result, reduced = op.words()
+        letters = result + reduced
+        candidates = [k for k in (len(space) - 1, rank - 1) if k >= 0 and sizes[k] != 1]
+
+        def dense(k: int) -> int:
+            return sum(len(word) for word in words if word.endswith(letters[k]))
+
+        vector = max(candidates, key=dense, default=len(space) - 1)
+        lanes = self.target.lanes(8 * op.summand().bytes)
+        if op.order() == "in turn" and vector >= rank:
+            lanes = 1
+        total = int(np.prod(sizes, dtype=np.int64))
+        results = int(np.prod(sizes[:rank], dtype=np.int64))
+        along = sizes[vector] if sizes else 1
+        step = 0.5 if isinstance(op, Product) else loops.reduce_step_cycles / 2
+        for x, word in zip(op.operands, words, strict=False):
+            place = word.find(letters[vector]) if letters else -1
+            if place >= 0:
+                step += self._element(x, lanes, place)
+        vectors = total // max(along, 1) * ceil(along / lanes)
+        latency = float(self.target.fma_latency_cycles)
+        if lanes == 1:
+            return total * max(step, latency) + results * latency
+        if vector < rank:
+            return (
+                vectors * max(step, loops.down_step_cycles) + results / lanes * loops.state_cycles
+            )
+        step = max(step, latency / COPIES)
+        folds = latency * (log2(COPIES) + log2(lanes)) + 3.0 * log2(lanes)
+        ends = folds + loops.mispredict_cycles + loops.masked_load_cycles
+        return vectors * step + results * ends
+
+    def _element(self, value: SSAValue, lanes: int, axis: int) -> float:
+        """Of a vector of elements along an axis of an array: loads, and the ops that make them."""
+        pending, cycles = [(value, axis)], 0.0
+        seen: set[SSAValue] = set()
+        while pending:
+            x, along = pending.pop()
+            if x in seen or is_number(x):
+                continue
+            seen.add(x)
+            op = x.owner
+            if isinstance(op, ReshapeOp) and op.x.type != x.type:
+                pending.append((op.x, _same_axis(op, along)))
+            elif isinstance(op, DynamicSliceOp | SliceOp):
+                cycles += self._load(op.results[0], op.operands[0], lanes, along)
+            elif isinstance(op, BroadcastOp):
+                (word,), result = split(op.letters.data)
+                place = word.find(result[along]) if along < len(result) else -1
+                if place >= 0:
+                    pending.append((op.x, place))
+            elif (
+                isinstance(op, TensorOp)
+                and isinstance(op, Elementwise)
+                and HELD not in op.attributes
+            ):
+                cycles += op_cycles(op, lanes, self.target)
+                pending += [(y, along) for y in op.operands]
+            elif isinstance(op, ConstantOp):
+                continue
+            else:
+                cycles += self._load(x, x, lanes, along)
+        return cycles
+
+    def _load(self, part: SSAValue, whole: SSAValue, lanes: int, along: int) -> float:
+        shape = shape_of(part.type)
+        behind = shape_of(whole.type)[along + 1 :] if along >= 0 else ()
+        strided = any(dim != Dim.const(1) for dim in behind) and len(shape) > 1
+        if strided and lanes > 1:
+            return self.loops.strided_cycles * lanes
+        return self.loops.load_issue_cycles
+
+
+def _same_axis(op: ReshapeOp, axis: int) -> int:
+    """Where an axis of a reshaped array is in what it is of, by axes of one element."""
+    one = Dim.const(1)
+    before, after = shape_of(op.x.type), shape_of(op.results[0].type)
+    number = sum(dim != one for dim in after[:axis])
+    places = [k for k, dim in enumerate(before) if dim != one]
+    return places[number] if number < len(places) else len(before) - 1
+
+
+def _straight(block: Block) -> Sequence[TensorOp]:
+    """The ops of a block and of branches in it, not of loops."""
+    found: list[TensorOp] = []
+    for op in block.ops:
+        if isinstance(op, IfOp):
+            for inner in op.blocks:
+                found += _straight(inner)
+        elif isinstance(op, TensorOp):
+            found.append(op)
+    return found
+
+
+def _index(op: TensorOp, offsets: Sequence[SSAValue], values: Values) -> Any:
+    """Which element of which array, as far as numbers are known."""
+    return _array_of(op.operands[0]), tuple(values.get(x) for x in offsets)
+
+
+def _array_of(value: SSAValue) -> SSAValue:
+    """The array of which a value is a version: what the loops around begin with."""
+    while True:
+        value = root_of(value)
+        owner = value.owner
+        if isinstance(owner, DynamicUpdateOp):
+            value = owner.operands[0]
+        elif isinstance(owner, ControlOp):
+            place = list(owner.results).index(cast("Any", value))
+            value = (
+                owner.starts[place] if owner.repeats else yield_of(owner.blocks[0]).values[place]
+            )
+        elif isinstance(value, BlockArgument) and isinstance(
+            around := value.block.parent_op(), ControlOp
+        ):
+            carried = list(around.carried_in(value.block))
+            if value not in carried:
+                return value
+            value = around.starts[carried.index(value)]
+        else:
+            return value
+
+
+def _known(op: TensorOp, values: Values) -> int | None:
+    """The number that an op gives of integers, where its operands are known."""
+    if isinstance(op, ConstantOp):
+        return int(op.array().reshape(-1)[0]) if op.dtype.kind in ("int", "bool", "uint") else None
+    if isinstance(op, ReshapeOp | WithinOp | BroadcastOp):
+        return values.get(op.operands[0])
+    if op.dtype.is_inexact or not isinstance(op, Elementwise):
+        return None
+    given = [values.get(x) for x in op.operands]
+    if None in given or not given:
+        return None
+    types = [dtype_of(tensor_of(x).element_type).numpy for x in op.operands]
+    arrays = [np.asarray(x, dtype=kind) for x, kind in zip(given, types, strict=True)]
+    with np.errstate(all="ignore"):
+        return int(op.reference(*arrays))
+
+
+def _follow(block: Block, values: Values) -> None:
+    """The numbers of a block and of its branches, without loops."""
+    for op in block.ops:
+        if isinstance(op, IfOp):
+            for inner in op.blocks:
+                _follow(inner, values)
+        elif isinstance(op, TensorOp) and is_number(op.results[0]):
+            known = _known(op, values)
+            if known is not None:
+                values[op.results[0]] = known
+
+
+def _guessed(op: ForOp) -> int:
+    """
+    Of a loop whose count data decide: where its trips walk along an array from where data say, all
+    loops together see the array once.
+    """
+    around, number = op.parent_op(), op.body.block.args[0]
+    outer = trips_of(around) if isinstance(around, ForOp) else None
+    if outer is None or outer.constant is None:
+        return UNKNOWN_TRIPS
+    walked = (
+        shape_of(x.x.type)[0].constant
+        for x in _straight(op.body.block)
+        if isinstance(x, DynamicSliceOp) and len(x.offsets) == 1 and _moves(x.offsets[0], number)
+    )
+    sizes = [size for size in walked if size is not None]
+    return max(min(sizes) // max(outer.constant, 1), 1) if sizes else UNKNOWN_TRIPS
+
+
+def _moves(index: SSAValue, number: SSAValue) -> bool:
+    """Whether an index is the trip's number and something that does not depend on it."""
+    op = index.owner
+    while isinstance(op, ReshapeOp | WithinOp):
+        index = op.operands[0]
+        op = index.owner
+    return index is number or (isinstance(op, AddOp) and any(x is number for x in op.operands))
+
+
+def _is_asked(op: ForOp) -> bool:
+    """Whether a trip's number may say how long it takes: loops and arrays in it are as long."""
+    return any(isinstance(x, ControlOp | BindOp) for x in op.body.block.ops)
