@@ -18,7 +18,17 @@ from typing import Literal, get_args
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
-from mlc.dialects.tile.words import Block, Edge, Pack, Register, Split, Via, Word, Words
+from mlc.dialects.tile.words import (
+    Block,
+    Edge,
+    Pack,
+    Prefetch,
+    Register,
+    Split,
+    Via,
+    Word,
+    Words,
+)
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.predict import (
     STREAMS,
@@ -38,6 +48,7 @@ WHOLE_ROWS = 128  # of a, whose panels of all depth must fit level 2 for depths 
 DEPTHS = (128, 256, 512)  # blocks of the summed axis that are tried, besides the whole of it
 TINY = 64  # rows and columns of a product that needs no loop but those of register tiles
 FEW_ROWS = 96  # of a result, for which b may be streamed, or copied panel by panel
+NEAR_ROWS = 32  # of a block whose rows of sums go on from panel to panel: half of `PAGES`
 WIDEST = 4  # vectors of a register tile's row
 MOST_ROWS = 32  # of it
 TURNS = 4  # trips for each core, where workers take them one by one
@@ -75,7 +86,20 @@ def choose_schedule(problem: Problem, target: CpuTarget) -> tuple[Candidate, ...
         if refused(route, problem, target) is None:
             for words in _OFFERS[route](problem, target):
                 found.setdefault(words, Candidate(route, words, predict(problem, words, target)))
-    return tuple(sorted(found.values(), key=lambda c: (c.seconds, len(c.words))))
+    best = sorted(found.values(), key=lambda c: (c.seconds, len(c.words)))
+    for c in best[:BEST]:
+        for words in _asking(problem, c.words, target):
+            best.append(Candidate(c.route, words, predict(problem, words, target)))
+    return tuple(sorted(best, key=lambda c: (c.seconds, len(c.words))))
+
+
+def _asking(problem: Problem, words: Words, target: CpuTarget) -> Iterator[Words]:
+    """The same with lines of sums asked for, where level 2 does not hold these; tile registers
+    load them before they multiply."""
+    row = row_of(problem, words, target)
+    sums = problem.batch * problem.m * problem.n * named_dtype(row.dtypes[2]).bytes
+    if sums > target.l2_bytes and not row.in_tiles:
+        yield (*words, Prefetch("c"))
 
 
 def refused(route: Route, problem: Problem, target: CpuTarget) -> str | None:
@@ -171,9 +195,24 @@ def _blocked(problem: Problem, target: CpuTarget) -> Iterator[Words]:
             most.add(target.l2_bytes // 2 // ((depth + problem.m) * item))
         else:  # or the block there
             most.add(target.l2_bytes // 4 // (depth * item))
+        ends = _ending(problem, row, tile)
         for columns in sorted({_rounded(size, tile.n, problem.n) for size in most}):
             outer = (*_whole("n", columns, problem.n), *_whole("k", depth, problem.k))
-            yield (*outer, pack_b, *inner, *pack_a, *_ending(problem, row, tile))
+            yield (*outer, pack_b, *inner, *pack_a, *ends)
+        columns = _rounded(target.l2_bytes // 2 // (depth * item), tile.n, problem.n)
+        near = _near_rows(rows, columns, tile)
+        if near and not packed and not row.in_tiles:
+            outer = (*_whole("n", columns, problem.n), *_whole("k", depth, problem.k))
+            yield (*outer, pack_b, replace(near, team=team), *ends)
+
+
+def _near_rows(rows: int, columns: int, tile: Register) -> Block | None:
+    """
+    Few rows, which several panels meet before the next ones: their sums are written on and on, as
+    so many streams, and what is read of a lies in level 1.
+    """
+    near = NEAR_ROWS // tile.m * tile.m
+    return Block("m", near) if tile.m <= near < rows and columns > tile.n else None
 
 
 def _batched(problem: Problem, target: CpuTarget) -> Iterator[Words]:
@@ -273,7 +312,11 @@ def _ranked(
     """The schedules of one row and depth, which many static ones share."""
     offers = _dynamic(problem, row, depth, target, trips)
     found = [(_of_one_and_all(problem, words, target), words) for words in offers]
-    return sorted(found, key=lambda x: x[0])
+    best = sorted(found, key=lambda x: x[0])
+    for _, words in best[:BEST]:
+        for asking in _asking(problem, words, target):
+            best.append((_of_one_and_all(problem, asking, target), asking))
+    return sorted(best, key=lambda x: x[0])
 
 
 def _dynamic(
@@ -293,6 +336,11 @@ def _dynamic(
             depths = _whole("k", depth, problem.k)
             rest = (*copy_a, *_ending(problem, row, tile))
             yield (*near, *depths, _packed("b", tile.n, row, problem), *rest)
+            few = _near_rows(rows, columns, tile)
+            if few and not copy_a and not row.in_tiles:
+                size = max(1, target.l2_bytes // 2 // (depth * _item(row)) // tile.n) * tile.n
+                near = (*_whole("n", min(columns, size), problem.n, dynamic=True), *trip_m)
+                yield (*near, *depths, _packed("b", tile.n, row, problem), few, *rest)
             if row.in_tiles and copy_a and blocks and not depths:  # of vectors it gains nothing
                 yield (_packed("b", tile.n, row, problem, team=True), *blocks, *rest)
 

@@ -20,6 +20,7 @@ from mlc.dialects.tile.words import (
     Block,
     Edge,
     Pack,
+    Prefetch,
     Register,
     Split,
     Via,
@@ -39,6 +40,10 @@ STREAMS = 16  # rows that prefetchers follow at once: half of those that they ma
 
 ALIGNED = 16  # bytes that a caller's arrays are aligned to at least
 FIRST_LINES = 4  # of a run of lines, what nothing has asked for before they are needed
+
+# Measured: docs/measurements.md, Sums on their way out.
+ASK_CYCLES = 3.0  # to ask for a line of a register tile's sums, its address included
+ASKED_SHARE = 0.6  # of what such lines take that are not asked for, what is left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,13 +167,21 @@ class _Walk:
         core = (steps * cycles + self.tiles() * around) * cycle_s(self.target)
         packing = sum(self.packing(word) for word in self.words if isinstance(word, Pack))
         waiting, lines = max(self.beside(read_s), self.late(core, read_s)), self.lines()
-        sums, starts = self.writes(), self.starts()
+        sums, starts, costs = self.writes(), self.starts(), clock(self.target, self.workers)
+        apart, line_of_sums = self.sums_apart()
+        if any(isinstance(word, Prefetch) and word.operand == "c" for word in self.words):
+            asked, near = self.asked(), (0, sum(sums[1:]), 0, 0, 0)
+            far = costs.seconds(Work(write=sums)) - costs.seconds(Work(write=near))
+            core += asked * ASK_CYCLES * cycle_s(self.target)
+            waiting += max(0.0, far / ATTO - core)
+            sums, apart = near, apart * ASKED_SHARE
+        lines += apart * line_of_sums
         own = Work(
             core=of_seconds(core + packing),
             write=sums,
             wait=of_seconds(waiting + lines + self.added()),
         )
-        work, costs = own.times(self.workers) + starts, clock(self.target, self.workers)
+        work = own.times(self.workers) + starts
         return Prediction(
             work=work,
             seconds=costs.seconds(work) / ATTO,
@@ -425,6 +438,28 @@ class _Walk:
         far = [round(max(0.0, here - there)) for here, there in zip(moved, beyond, strict=False)]
         second, third, memory = (*far, 0, 0, 0)[:3]
         return 0, second, third, 0, memory
+
+    def sums_apart(self) -> tuple[float, float]:
+        """
+        Lines of sums beyond level 2 that no stream brings, and the seconds of one: those of parts
+        of rows on pages of their own, when more rows than a buffer has translations come before the
+        next part of the same ones.
+        """
+        columns, rows = self.nest.loops[-3], self.nest.loops[-2]
+        goes_on = columns.trips > 1 and rows.trips * self.tile.m <= PAGES
+        part, row = (n * self.item["c"] for n in (self.tile.n, self.problem.n))
+        whole = self.nest.touched["c"][0] * self.item["c"]
+        near = whole <= self.target.l2_bytes or not part < self.target.page_bytes // 2 <= row
+        if self.row.in_tiles or goes_on or near:
+            return 0.0, 0.0
+        run = part / self.target.cache_line_bytes
+        first = min(1.0, FIRST_LINES / max(run, 1.0))
+        return self.asked() * first, line_s(whole, self.target)
+
+    def asked(self) -> float:
+        """Lines of all register tiles' sums."""
+        line = self.target.cache_line_bytes
+        return self.tiles() * self.tile.m * ceil(self.tile.n * self.item["c"] / line)
 
     def added(self) -> float:
         """Seconds of adding the parts of a split sum, one after the other."""
