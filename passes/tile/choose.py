@@ -46,6 +46,7 @@ ROUTES: tuple[Route, ...] = get_args(Route)
 TILES = 3  # register tiles that are tried for each instruction
 WHOLE_ROWS = 128  # of a, whose panels of all depth must fit level 2 for depths not to be cut
 DEPTHS = (128, 256, 512)  # blocks of the summed axis that are tried, besides the whole of it
+NEAR_PART = 16  # of level 2, what b may fill where its rows are read in place for many columns
 TINY = 64  # rows and columns of a product that needs no loop but those of register tiles
 FEW_ROWS = 96  # of a result, for which b may be streamed, or copied panel by panel
 NEAR_ROWS = 32  # of a block whose rows of sums go on from panel to panel: half of `PAGES`
@@ -121,7 +122,10 @@ def refused(route: Route, problem: Problem, target: CpuTarget) -> str | None:
     if route == "tiny":
         return f"{' and '.join(few)}: more than {TINY}" if few else None
     widest = max(WIDEST * row.shape[1] for row in usable_rows(p.dtypes, target))
-    return f"n = {p.n}: more than {widest} columns of one register tile" if p.n > widest else None
+    size = p.k * p.n * named_dtype(p.dtypes[1]).bytes
+    if p.n <= widest or size <= target.l2_bytes // NEAR_PART:
+        return None
+    return f"n = {p.n}: more than {widest} columns of one register tile, and b has {size:,} bytes"
 
 
 # register tiles
@@ -286,23 +290,45 @@ def split_schedule(problem: Problem, words: Words, target: CpuTarget) -> Words |
 def dynamic_schedules(problem: Problem, static: Words, target: CpuTarget) -> tuple[Words, ...]:
     """
     As words whose shares are of one size, sums in the same order: blocks of rows and columns, each
-    copied by the worker that takes it, so that one whose core others slow down takes fewer. Those
-    that are faster for one worker and for all cores, the best first. None of batches, of a b that
-    is read where it lies, and where there are too few blocks.
+    copied by the worker that takes it, so that one whose core others slow down takes fewer; of a b
+    that is read where it lies, blocks of rows. Those that are faster for one worker and for all
+    cores, the best first. None of batches, and where there are too few blocks.
     """
     trips = min(TURNS * target.cores, int(predict(problem, static, target).seconds / TRIP_S))
-    if trips < 2 or problem.batch > 1 or not any(_packs_b(w) for w in static):
+    if trips < 2 or problem.batch > 1:
         return ()
+    if not any(_packs_b(w) for w in static):
+        return _in_rows(problem, static, target, trips)
     row = row_of(problem, static, target)
     depth = min([problem.k, *(w.step for w in static if isinstance(w, Block) and w.axis == "k")])
-    most = _of_one_and_all(problem, static, target) * (1 + WAITS * (target.cores - 1))
-    return tuple(words for s, words in _ranked(problem, row, depth, target, trips) if s < most)
+    most = of_one_and_all(problem, static, target)
+    offers = _ranked(problem, row, depth, target, trips)
+    return tuple(words for seconds, words in offers if seconds < most)
 
 
-def _of_one_and_all(problem: Problem, words: Words, target: CpuTarget) -> float:
-    """Seconds of one worker times those of all cores."""
-    team = replace(problem, threads=target.cores)
-    return predict(problem, words, target).seconds * predict(team, words, target).seconds
+def of_one_and_all(problem: Problem, words: Words, target: CpuTarget) -> float:
+    """
+    Seconds of one worker times those of all cores, with what shares of one size wait for each
+    other.
+    """
+    team = predict(replace(problem, threads=target.cores), words, target)
+    waits = 0.0 if _is_dynamic(words) else WAITS * (team.workers - 1)
+    return predict(problem, words, target).seconds * team.seconds * (1 + waits)
+
+
+def _is_dynamic(words: Words) -> bool:
+    return any(isinstance(word, Block) and word.dynamic for word in words)
+
+
+def _in_rows(problem: Problem, static: Words, target: CpuTarget, trips: int) -> tuple[Words, ...]:
+    """Where workers share rows alone and nothing is copied: blocks of rows instead."""
+    first, *rest = static
+    if not isinstance(first, Block) or first.axis != "m" or not isinstance(rest[0], Register):
+        return ()
+    rows = _share(problem.m, rest[0].m, trips)
+    words = (Block("m", rows, team=True, dynamic=True), *rest)
+    most = of_one_and_all(problem, static, target)
+    return (words,) if of_one_and_all(problem, words, target) < most else ()
 
 
 @lru_cache(maxsize=1024)
@@ -311,11 +337,11 @@ def _ranked(
 ) -> list[tuple[float, Words]]:
     """The schedules of one row and depth, which many static ones share."""
     offers = _dynamic(problem, row, depth, target, trips)
-    found = [(_of_one_and_all(problem, words, target), words) for words in offers]
+    found = [(of_one_and_all(problem, words, target), words) for words in offers]
     best = sorted(found, key=lambda x: x[0])
     for _, words in best[:BEST]:
         for asking in _asking(problem, words, target):
-            best.append((_of_one_and_all(problem, asking, target), asking))
+            best.append((of_one_and_all(problem, asking, target), asking))
     return sorted(best, key=lambda x: x[0])
 
 

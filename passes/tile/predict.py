@@ -275,6 +275,13 @@ class _Walk:
         teams = [w.team for w in self.words if isinstance(w, Pack) and w.operand == operand]
         return self.workers > 1 and any(teams)
 
+    def from_others(self, operand: str) -> float:
+        """Seconds more than of level 3, once, of what other workers have just copied."""
+        if not self.of_others(operand):
+            return 0.0
+        whole = self.nest.touched[operand][0] * self.item[operand]
+        return whole * max(0.0, self.target.loops.others_byte_s - 1 / self.rates[1])
+
     def waste(self, operand: str) -> float:
         """Bytes of the lines that a register tile touches, to those it uses."""
         unit = {"a": self.problem.a_unit, "b": self.problem.b_unit, "c": "n"}[operand]
@@ -359,8 +366,10 @@ class _Walk:
         total = 0.0
         for x, whole in taken.items():
             left = core_s
+            others = self.from_others(x)
             for level, (size, rate) in enumerate(zip(self.given[x], self.rates, strict=True)):
                 seconds, meanwhile = size / rate, core_s * min(1.0, size / whole)
+                seconds += others if level == 1 else 0.0
                 if level or x != "c":
                     total += max(0.0, seconds - meanwhile)
                     left -= min(seconds, meanwhile)
