@@ -46,14 +46,13 @@ ROUTES: tuple[Route, ...] = get_args(Route)
 TILES = 3  # register tiles that are tried for each instruction
 WHOLE_ROWS = 128  # of a, whose panels of all depth must fit level 2 for depths not to be cut
 DEPTHS = (128, 256, 512)  # blocks of the summed axis that are tried, besides the whole of it
-NEAR_PART = 16  # of level 2, what b may fill where its rows are read in place for many columns
 TINY = 64  # rows and columns of a product that needs no loop but those of register tiles
 FEW_ROWS = 96  # of a result, for which b may be streamed, or copied panel by panel
 NEAR_ROWS = 32  # of a block whose rows of sums go on from panel to panel: half of `PAGES`
 WIDEST = 4  # vectors of a register tile's row
 MOST_ROWS = 32  # of it
 TURNS = 4  # trips for each core, where workers take them one by one
-TRIP_S = 1e-5  # seconds of such a trip at least, where each copies for itself
+TRIP_S = 5e-6  # seconds of such a trip at least, where each copies for itself
 DEEP = 1024  # summed elements of a part at least, where a sum is split
 MOST_PARTS = 32  # which code adds one by one
 FEW_TILES = 16  # register tiles of a result that workers would share badly
@@ -95,11 +94,8 @@ def choose_schedule(problem: Problem, target: CpuTarget) -> tuple[Candidate, ...
 
 
 def _asking(problem: Problem, words: Words, target: CpuTarget) -> Iterator[Words]:
-    """The same with lines of sums asked for, where level 2 does not hold these; tile registers
-    load them before they multiply."""
-    row = row_of(problem, words, target)
-    sums = problem.batch * problem.m * problem.n * named_dtype(row.dtypes[2]).bytes
-    if sums > target.l2_bytes and not row.in_tiles:
+    """The same with lines of sums asked for."""
+    if _leave(problem, row_of(problem, words, target), target):
         yield (*words, Prefetch("c"))
 
 
@@ -122,10 +118,7 @@ def refused(route: Route, problem: Problem, target: CpuTarget) -> str | None:
     if route == "tiny":
         return f"{' and '.join(few)}: more than {TINY}" if few else None
     widest = max(WIDEST * row.shape[1] for row in usable_rows(p.dtypes, target))
-    size = p.k * p.n * named_dtype(p.dtypes[1]).bytes
-    if p.n <= widest or size <= target.l2_bytes // NEAR_PART:
-        return None
-    return f"n = {p.n}: more than {widest} columns of one register tile, and b has {size:,} bytes"
+    return f"n = {p.n}: more than {widest} columns of one register tile" if p.n > widest else None
 
 
 # register tiles
@@ -204,19 +197,28 @@ def _blocked(problem: Problem, target: CpuTarget) -> Iterator[Words]:
             outer = (*_whole("n", columns, problem.n), *_whole("k", depth, problem.k))
             yield (*outer, pack_b, *inner, *pack_a, *ends)
         columns = _rounded(target.l2_bytes // 2 // (depth * item), tile.n, problem.n)
-        near = _near_rows(rows, columns, tile)
-        if near and not packed and not row.in_tiles:
+        near = _near_rows(problem, rows, columns, tile, row, target)
+        if near and not packed:
             outer = (*_whole("n", columns, problem.n), *_whole("k", depth, problem.k))
             yield (*outer, pack_b, replace(near, team=team), *ends)
 
 
-def _near_rows(rows: int, columns: int, tile: Register) -> Block | None:
+def _near_rows(
+    problem: Problem, rows: int, columns: int, tile: Register, row: Intrinsic, target: CpuTarget
+) -> Block | None:
     """
     Few rows, which several panels meet before the next ones: their sums are written on and on, as
     so many streams, and what is read of a lies in level 1.
     """
     near = NEAR_ROWS // tile.m * tile.m
-    return Block("m", near) if tile.m <= near < rows and columns > tile.n else None
+    several = tile.m <= near < rows and columns > tile.n
+    return Block("m", near) if several and _leave(problem, row, target) else None
+
+
+def _leave(problem: Problem, row: Intrinsic, target: CpuTarget) -> bool:
+    """Whether sums are more than level 2 holds; tile registers load them before they multiply."""
+    sums = problem.batch * problem.m * problem.n * named_dtype(row.dtypes[2]).bytes
+    return sums > target.l2_bytes and not row.in_tiles
 
 
 def _batched(problem: Problem, target: CpuTarget) -> Iterator[Words]:
@@ -362,8 +364,8 @@ def _dynamic(
             depths = _whole("k", depth, problem.k)
             rest = (*copy_a, *_ending(problem, row, tile))
             yield (*near, *depths, _packed("b", tile.n, row, problem), *rest)
-            few = _near_rows(rows, columns, tile)
-            if few and not copy_a and not row.in_tiles:
+            few = _near_rows(problem, rows, columns, tile, row, target)
+            if few and not copy_a:
                 size = max(1, target.l2_bytes // 2 // (depth * _item(row)) // tile.n) * tile.n
                 near = (*_whole("n", min(columns, size), problem.n, dynamic=True), *trip_m)
                 yield (*near, *depths, _packed("b", tile.n, row, problem), few, *rest)

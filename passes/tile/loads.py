@@ -14,17 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import ceil, prod
-from typing import TYPE_CHECKING
 
 from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tile.words import Block, Register, Split, Words, only_word
 from mlc.lazy_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from mlc.passes.tile.predict import Problem
-
-AXES: Mapping[str, str] = {"a": "gmk", "b": "gkn", "c": "gmn"}
-"""The axes of both factors and of the sums."""
+from mlc.passes.tile.problem import AXES, Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from math import ceil, gcd, inf, log2, prod
-from typing import Literal
 
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
@@ -30,7 +29,8 @@ from mlc.dialects.tile.words import (
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.streams import first_access_s, line_s
 from mlc.passes.cost.work import ATTO, Bytes, Work, clock, cycle_s, of_seconds
-from mlc.passes.tile.loads import AXES, Nest, nest_of_worker
+from mlc.passes.tile.loads import Nest, nest_of_worker
+from mlc.passes.tile.problem import Problem
 from mlc.passes.tile.steps import row_addresses, step_cycles, step_shape
 
 # SOURCE: Intel and AMD optimization guides; Arm Neoverse N1 and V1 guides.
@@ -44,37 +44,6 @@ FIRST_LINES = 4  # of a run of lines, what nothing has asked for before they are
 # Measured: docs/measurements.md, Sums on their way out.
 ASK_CYCLES = 3.0  # to ask for a line of a register tile's sums, its address included
 ASKED_SHARE = 0.6  # of what such lines take that are not asked for, what is left
-
-
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    """C[g, m, n] = sum over k of A[g, m, k] · B[g, k, n], by values alone."""
-
-    m: int
-    n: int
-    k: int
-    batch: int = 1
-    dtypes: tuple[str, str, str] = ("f32", "f32", "f32")
-    """Of a, b and the sums."""
-    a_unit: Literal["k", "m"] = "k"
-    """The axis of a whose elements lie side by side; "m" where a is given transposed."""
-    b_unit: Literal["n", "k"] = "n"
-    """Likewise of b."""
-    a_shared: bool = False
-    """Whether all batches read one a."""
-    b_shared: bool = False
-    threads: int = 1
-
-    @property
-    def macs(self) -> int:
-        """Multiplications."""
-        return self.batch * self.m * self.n * self.k
-
-    @property
-    def axes(self) -> Mapping[str, str]:
-        """Of each operand."""
-        shared = {"a": self.a_shared, "b": self.b_shared, "c": False}
-        return {x: axes[1:] if shared[x] else axes for x, axes in AXES.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

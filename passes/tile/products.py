@@ -54,7 +54,6 @@ from mlc.passes.tile.choose import (
     Candidate,
     choose_schedule,
     dynamic_schedules,
-    of_one_and_all,
     split_schedule,
 )
 from mlc.passes.tile.cut import dot_of, tile_of
@@ -70,8 +69,8 @@ that no instruction's shape divides."""
 FEW = 63
 """Likewise of a product that is small; of one with fewer rows than a register tile `FEWEST`."""
 FEWEST = 3
-ALIKE = 1.12
-"""Times the fastest schedule of one worker, what one and all of them together decide."""
+ALIKE = 1.01
+"""Times the fastest schedule of one worker: what all workers decide."""
 
 
 def words_of_product(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Words | None:
@@ -147,13 +146,13 @@ class WordsOf:
                 continue
             if self.unapplied(found.words) is None:
                 alike.append(found)
-        if self.is_phase or not alike:
-            return alike[0].words if alike else None
-        return min(alike, key=self._of_one_and_all).words
+        team = replace(self.problem, threads=self.target.cores)
 
-    def _of_one_and_all(self, found: Candidate) -> float:
-        words = self.shared(found.words)
-        return of_one_and_all(self.problem, words, self.target)
+        def of_team(found: Candidate) -> float:
+            words = shared(found.words, self.problem, self.target)
+            return predict(team, words, self.target).seconds
+
+        return min(alike, key=of_team).words if alike else None
 
     def cases(self) -> Iterator[tuple[Case, Mapping[str, int]]]:
         """What is worth a schedule of its own where sizes are not known, and is assumed for it."""
