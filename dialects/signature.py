@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Literal
 
-from mlc.dialects.dims import Dim
+from mlc.dialects.sizes import Dim
 from mlc.lazy_dataclass import dataclass
 
 ArgKind = Literal["array", "float", "int", "bool"]

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from mlc.runtime.cuda.driver import stream
     from mlc.runtime.support import clear_pool
     from mlc.runtime.threads import get_threads, set_threads
+    from mlc.saved import load
 
 _PLACES = {
     "autocast": "mlc.frontend.trace.autocast",
@@ -90,6 +91,7 @@ _PLACES = {
     "prange": "mlc.frontend.staging.items",
     "random": "mlc.frontend.random:",
     "torch": "mlc.frontend.call.torch_bridge:",
+    "load": "mlc.saved",
     "set_threads": "mlc.runtime.threads",
     "get_threads": "mlc.runtime.threads",
     "clear_pool": "mlc.runtime.support",
@@ -145,6 +147,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "load",
     "map",
     "nn",
     "numpy",

@@ -11,17 +11,18 @@ import json
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, cast
-
-from xdsl.dialects.builtin import ModuleOp
+from typing import TYPE_CHECKING, Any, cast
 
 from mlc.dialects import launch
-from mlc.dialects.dims import Dim
 from mlc.dialects.launch import LaunchPlan
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
-from mlc.error_sites import Site
+from mlc.dialects.sizes import Dim
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.jit import LoadError
+from mlc.runtime.sites import Site
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
 
 FORMAT = b"mlc-artifact-1\n"
 """Changes with what the fields below mean."""
@@ -66,8 +67,13 @@ class MemoryPlan:
             elif what == CONSTANT:
                 found.append(numbers[0])
             else:
-                found.append(_ARITHMETIC[what](*(found[k] for k in numbers)))
+                found.append(computed(what, [found[k] for k in numbers]))
         return found[-1] if found else 0
+
+
+def computed(what: str, operands: Sequence[int]) -> int:
+    """The number that a step of arithmetic has."""
+    return _ARITHMETIC[what](*operands)
 
 
 def _quotient(a: int, b: int) -> int:
@@ -123,8 +129,8 @@ class Artifact:
 
     def pack(self) -> bytes:
         """The artifact as bytes."""
-        images: list[bytes] = []
-        said = json.dumps(_plain(self, images), separators=(",", ":"))
+        plain, images = packed(self)
+        said = json.dumps(plain, separators=(",", ":"))
         head = json.dumps([len(said.encode()), *map(len, images)])
         return b"".join([FORMAT, head.encode(), b"\n", said.encode(), *images])
 
@@ -142,12 +148,23 @@ class Artifact:
                 start += size
             if start != len(rest):
                 raise ValueError("its parts do not have the sizes that it names")
-            found = _typed(json.loads(parts[0]), parts[1:])
+            return unpacked(json.loads(parts[0]), parts[1:])
         except (ValueError, LookupError, TypeError) as error:
             raise LoadError(f"no artifact of mlc: {error}") from None
-        if not isinstance(found, Artifact):
-            raise LoadError(f"no artifact of mlc: it holds {type(found).__name__}")
-        return found
+
+
+def packed(artifact: Artifact) -> tuple[object, list[bytes]]:
+    """An artifact as JSON has it, and the bytes that it names by their numbers."""
+    images: list[bytes] = []
+    return _plain(artifact, images), images
+
+
+def unpacked(plain: object, images: Sequence[bytes]) -> Artifact:
+    """The opposite; ValueError, LookupError or TypeError where it is none."""
+    found = _typed(plain, images)
+    if not isinstance(found, Artifact):
+        raise TypeError(f"it holds {type(found).__name__}")
+    return found
 
 
 _TYPES: dict[str, type] = {

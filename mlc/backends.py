@@ -17,8 +17,9 @@ from mlc.artifact import Artifact, Built, CodeUnit, Request
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.target.attribute import target_of
 from mlc.lazy_dataclass import dataclass
-from mlc.loading import load_cpu
-from mlc.runtime.support import loaded_meanwhile, reserved_names
+from mlc.loading import load_cpu, needs_of
+from mlc.runtime.support import loaded_meanwhile, reserved_names, support_object
+from mlc.timing import measure
 
 if TYPE_CHECKING:
     from mlc.dialects.plan import KernelOp
@@ -82,6 +83,9 @@ class Backend:
         [Callable[[], ModuleOp], Mapping[str, int], Sequence[KernelReport], Any],
         tuple[LaunchReport, ...],
     ]  # of a call, from its loops, symbols and the plan's kernels
+    measure: Callable[..., list[float]]  # as `mlc.timing.measure`
+    beside: Callable[[Artifact, Any], tuple[list[str], bytes]]
+    """Of code in a file: extensions that a machine must have, and the object that it runs with."""
 
     def stage(self, name: Level) -> Stage:
         """The stage of a level."""
@@ -278,6 +282,8 @@ BACKENDS = (
             "asm": lambda text, target: llvm().emit_assembly(text, target).encode(),
         },
         launches=lambda lower, symbols, kernels, target: (),
+        measure=measure,
+        beside=lambda artifact, target: (needs_of(artifact, target), support_object(target)),
     ),
     Backend(
         GpuTarget,
@@ -344,6 +350,8 @@ BACKENDS = (
         launches=lambda lower, symbols, kernels, target: launches().launches_of_call(
             lower, symbols, kernels, target
         ),
+        measure=lambda *given: device().measure(*given),
+        beside=lambda artifact, target: ([], b""),
     ),
 )  # fmt: skip
 

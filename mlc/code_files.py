@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mlc.backends import backend_of
+from mlc.c_files import CProgram, archive
 from mlc.command_line import UsageError, named
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target import Target
@@ -16,7 +17,8 @@ from mlc.opt import read_text
 from mlc.runtime.llvm import LLVMTextError
 from mlc.runtime.probe import host_target
 
-KINDS = {"ll": ".ll", "asm": ".s", "obj": ".o", "ptx": ".ptx"}
+KINDS = {"ll": ".ll", "asm": ".s", "obj": ".o", "ptx": ".ptx", "header": ".h", "a": ".a"}
+FOR_C = ("header", "a")
 
 
 def kinds_of(text: str | None, target: Target) -> list[str]:
@@ -27,7 +29,7 @@ def kinds_of(text: str | None, target: Target) -> list[str]:
     for kind in kinds:
         if kind not in KINDS:
             raise UsageError(f"--emit {kind}: expected some of {', '.join(KINDS)}")
-        if kind not in backend_of(target).files:
+        if kind not in (*backend_of(target).files, *FOR_C):
             wanted = "a GPU, such as --target cuda:sm_90a" if kind == "ptx" else "a CPU"
             raise MlcError(f"--emit {kind} needs {wanted}; found {target.name}")
     return kinds
@@ -36,11 +38,24 @@ def kinds_of(text: str | None, target: Target) -> list[str]:
 def build_program(program: Levels, emit: str | None, output: str | None) -> list[Path]:
     """
     Writes a program as the kinds of code asked for, and says where: one file of each, of objects
-    one for each kernel too.
+    one for each kernel too. With a header or an archive, or for one thread, it is a program for C
+    (c_files.py), in one object.
     """
     target, paths = program.options.target, list[Path]()
-    for kind, path in _places(kinds_of(emit, target), program.name, output):
-        if kind == "obj":
+    kinds = kinds_of(emit, target)
+    alone = "obj" in kinds and program.options.threads == 1
+    for_c = CProgram(program) if alone or any(kind in FOR_C for kind in kinds) else None
+    image = for_c.object() if for_c is not None and {"obj", "a"} & set(kinds) else b""
+    for kind, path in _places(kinds, program.name, output):
+        if for_c is not None and kind in ("obj", *FOR_C):
+            made = {
+                "obj": lambda: image,
+                "header": lambda: for_c.header().encode(),
+                "a": lambda: archive({f"{program.name}.o": image}),
+            }
+            path.write_bytes(made[kind]())
+            paths.append(path)
+        elif kind == "obj":
             *kernels, entry = program.units()
             for unit in kernels:
                 name = f"{path.stem}.{unit.name}{path.suffix}"

@@ -11,12 +11,15 @@ from mlc.artifact import Artifact, Built, Code, CodeUnit, Request
 from mlc.dialects.launch import LaunchPlan
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import GpuTarget
-from mlc.error_sites import raiser
 from mlc.lowering.gpu import emit_gpu
 from mlc.lowering.gpu.lower import work_of
 from mlc.lowering.loops.function import Scratch
 from mlc.runtime.cuda import LoadedProgram, load_program
+from mlc.runtime.cuda.timing import measure
 from mlc.runtime.ptx import emit_ptx
+from mlc.runtime.sites import raiser
+
+__all__ = ["build_gpu", "emit_kernels", "emit_ptx", "load_gpu", "measure", "scratch_of_phases"]
 
 
 def scratch_of_phases(kernel: KernelOp) -> tuple[Scratch, ...]:

@@ -61,7 +61,7 @@ def _run(args: argparse.Namespace) -> int:
     path, function = split(args.file)
     given = options_given(args)
     if path.suffix == ".py" and function is None:
-        for name in ("numerics", "peak_bytes", "schedule"):
+        for name in ("numerics", "peak_bytes", "schedule", "tune"):
             if name in given:
                 flag = name.replace("_", "-")
                 raise UsageError(f"--{flag} is for one function; expected {path}:function")

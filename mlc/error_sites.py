@@ -1,12 +1,10 @@
-"""Aliases of a compiled function that may fail at run time, and what is raised there."""
+"""The places of a program that may fail at run time, as its loops list them."""
 
 from __future__ import annotations
 
-import linecache
-from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, cast
+from collections.abc import Mapping
+from typing import cast
 
-import numpy as np
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -16,45 +14,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from mlc.dialects.errors import MlcError, RoomError
-from mlc.dialects.tensor.comparison import ShareOp
-from mlc.dialects.tensor.library import FAULTS
-from mlc.lazy_dataclass import dataclass
-
-
-@dataclass(frozen=True)
-class Site:
-    """An op that may fail at run time: what can go wrong, and the user's line."""
-
-    kind: str  # "index", "empty max", …
-    op: str
-    file: str
-    line: int
-
-    def raise_for(self, value: int, extent: int) -> NoReturn:
-        """What NumPy raises there."""
-        where = ""
-        if self.file:
-            text = linecache.getline(self.file, self.line).strip()
-            where = f"\n  {self.file}:{self.line}   {text}".rstrip()
-        if self.kind == "index":
-            raise IndexError(f"index {value} is out of bounds for an axis of size {extent}{where}")
-        if self.kind == "negative power":
-            raise ValueError(f"Integers to negative integer powers are not allowed: {value}{where}")
-        if self.kind == ShareOp.SITE:
-            raise ValueError(f"{ShareOp.FAULT}{where}")
-        if self.kind == "library":
-            raise np.linalg.LinAlgError(f"{FAULTS[value - 1]}{where}")
-        if self.kind.startswith("room "):
-            error = RoomError.of(self.kind.removeprefix("room "), value)
-            raise error if isinstance(error, RoomError) else type(error)(f"{error}{where}")
-        monoid = self.kind.removeprefix("empty ")
-        if monoid.startswith("arg"):
-            raise ValueError(f"attempt to get {monoid} of an empty sequence{where}")
-        full = {"max": "maximum", "min": "minimum"}.get(monoid, monoid)
-        raise ValueError(
-            f"zero-size array to reduction operation {full} which has no identity{where}"
-        )
+from mlc.runtime.sites import Site
 
 
 def sites_of(loops: ModuleOp) -> list[Site]:
@@ -77,14 +37,3 @@ def _site(entry: Mapping[str, Attribute]) -> Site:
         file,
         line,
     )
-
-
-def raiser(sites: Sequence[Site]) -> Callable[[int, int, int], NoReturn]:
-    """What raises for the site, value and extent of an error word."""
-
-    def raise_error(site: int, value: int, extent: int) -> NoReturn:
-        if not 1 <= site <= len(sites):
-            raise MlcError(f"compiled code reports an error at site {site}, which does not exist")
-        sites[site - 1].raise_for(value, extent)
-
-    return raise_error

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from xdsl.dialects.builtin import (
     ModuleOp,
@@ -27,11 +28,14 @@ from mlc.runtime.cache import object_cache, object_key
 from mlc.runtime.jit import LoadError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from mlc.backends import Loaded
     from mlc.levels import Levels
     from mlc.passes.cost.model import Counts
     from mlc.passes.report.report import Plan
     from mlc.passes.report.timeline import Memory
+    from mlc.pipeline import Report
     from mlc.profile import Profile
     from mlc.why_not import Calls, Edge, WhyNot
 
@@ -89,6 +93,8 @@ class Executable:
         self.passes_s = tuple(passes_s)  # as they ran; none of what comes from a cache
         self.compilations = 0 if from_cache else 1
         self.cache_hits = 1 if from_cache else 0
+        self.captured: Sequence[NDArray[Any]] = ()
+        """Arrays of the surroundings of a Python function: its last arguments."""
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Calls the compiled function; `builtin` does the same with one Python frame less."""
@@ -142,6 +148,29 @@ class Executable:
 
         return Profiler(self.levels).run(arguments, seconds)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """
+        Writes the function, with the arrays that it captured, to a file that `mlc.load` reads in a
+        process without a compiler. OSError where it cannot be written.
+        """
+        from mlc.saved import save
+
+        explanation = self.levels.explain({})
+        texts = {
+            "trace": self.levels.traced,
+            "explain.txt": explanation.said("text"),
+            "explain.json": explanation.said("json"),
+        }
+        needs, support = backend_of(self.options.target).beside(self.artifact, self.options.target)
+        save(
+            path,
+            self.artifact,
+            features=needs,
+            support=support,
+            captured=self.captured,
+            texts=texts,
+        )
+
     def remarks(self) -> list[str]:
         """What the passes had to say, each with the user's line."""
         return list(map(str, self.levels.remarks()))
@@ -192,12 +221,7 @@ def calls_of(arguments: Sequence[object] | None) -> Calls | None:
     """Calls with these arguments, by which `mlc.why_not` measures plans."""
     from mlc.why_not import Calls
 
-    def compiled(
-        module: ModuleOp, signature: EntrySignature, options: Options
-    ) -> Callable[..., object]:
-        return compile_module(module, signature, options).builtin
-
-    return None if arguments is None else Calls(arguments, compiled)
+    return None if arguments is None else Calls(arguments, _builtin)
 
 
 @collector_off()
@@ -249,6 +273,8 @@ def compile_module(
 
         imported("mlc.building")
         program, report = levels(source), Report()
+        if options.tune is not None:
+            module = _tuned(module, options, report)
         artifact = build(module, program, report, fresh=packed is not None)
     object_cache().put(key, artifact.pack())
     loading = time.perf_counter()
@@ -264,6 +290,24 @@ def compile_module(
         times_s=times,
         passes_s=report.passes,
     )
+
+
+def _tuned(module: ModuleOp, options: Options, report: Report) -> ModuleOp:
+    """The plan of a program, with schedules by the clock."""
+    from mlc.pipeline import run_pipeline
+    from mlc.tuning import tune
+
+    planned = run_pipeline(module, options, until="plan", report=report)
+    start = time.perf_counter()
+    tune(planned, options, _builtin)
+    report.passes.append(("tune", time.perf_counter() - start))
+    return planned
+
+
+def _builtin(
+    module: ModuleOp, signature: EntrySignature, options: Options
+) -> Callable[..., object]:
+    return compile_module(module, signature, options).builtin
 
 
 def _key(module: ModuleOp, signature: EntrySignature, options: Options) -> str:

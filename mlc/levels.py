@@ -76,7 +76,14 @@ class Levels:
 
     def at(self, level: Level) -> ModuleOp:
         """A new module of the program at a level."""
-        return run_pipeline(self.at_trace(), self.options, until=level)
+        module, options = self.at_trace(), self.options
+        if options.tune is None or LEVELS.index(level) < LEVELS.index("plan"):
+            return run_pipeline(module, options, until=level)
+        from mlc.tuning import take_known
+
+        planned = run_pipeline(module, options, until="plan")
+        take_known(planned, options)
+        return run_pipeline(planned, options, until=level, done="plan")
 
     def plan(self) -> ModuleOp:
         """The plan."""

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from mlc.artifact import Artifact
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target import CpuTarget
-from mlc.error_sites import raiser
 from mlc.runtime.entry import LoadedEntry, load_entry
+from mlc.runtime.features import OF_VECTORS
+from mlc.runtime.sites import raiser
 
 
 def load_cpu(
@@ -27,22 +28,25 @@ def load_cpu(
     )
 
 
-_OF_VECTORS = {256: ("avx2", "fma", "bmi2"), 512: ("avx512f", "avx512bw", "avx512dq", "avx512vl")}
-"""What x86 processors must have for vectors of so many bits. SOURCE: x86-64-v3 and x86-64-v4."""
+def needs_of(artifact: Artifact, target: CpuTarget) -> list[str]:
+    """Extensions, by LLVM's names, that a machine must have for the code."""
+    if target.name == "host":
+        return [x[1:] for x in target.features.split(",") if x.startswith("+")]
+    vectors = OF_VECTORS.get(target.vector_bits, ()) if target.arch == "x86_64" else ()
+    return [*vectors, *artifact.needs]
 
 
 def _check_runs(artifact: Artifact, target: CpuTarget) -> None:
     """Raises where a named machine's code would stop this process at its first instruction."""
     if target.name == "host":
         return
-    from mlc.runtime.llvm import host_cpu, host_triple
+    from mlc.runtime.host import host
 
-    arch = host_triple().split("-")[0]
+    arch = host().triple.split("-")[0]
     lacks: list[str] = [target.arch] if target.arch != arch else []
     if not lacks:
-        has = host_cpu()[1]
-        vectors = _OF_VECTORS.get(target.vector_bits, ()) if arch == "x86_64" else ()
-        lacks = [name for name in (*vectors, *artifact.needs) if not has.get(name, False)]
+        has = host().features
+        lacks = [name for name in needs_of(artifact, target) if not has.get(name, False)]
     if lacks:
         raise MlcError(
             f"{artifact.name} is compiled for the target {target.name}: its code needs"

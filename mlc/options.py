@@ -19,10 +19,12 @@ class Options:
     fusion: knobs.Fusion = "exact"
     peak_bytes: int | None = None  # limit of what a call allocates; it depends on the threads
     schedule: str | None = None  # words for the one product
+    tune: float | None = None  # seconds for which schedules are measured
 
     def key(self) -> str:
         """The options that change the code."""
         key = f"{self.numerics}|{self.fusion}|{self.target!r}|{self.schedule or ''}"
+        key += "|tuned" if self.tune is not None else ""
         return key if self.peak_bytes is None else f"{key}|{self.peak_bytes}|{self.thread_count()}"
 
     def thread_count(self) -> int:

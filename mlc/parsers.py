@@ -14,7 +14,7 @@ from mlc.version import __version__
 Command = Callable[[argparse.Namespace], int]
 LEVELS = ("trace", "tensor", "plan", "tiles", "loops", "code")
 NUMERICS = ("strict", "standard", "fast")
-OPTIONS = ("target", "threads", "numerics", "fusion", "peak_bytes", "schedule")
+OPTIONS = ("target", "threads", "numerics", "fusion", "peak_bytes", "schedule", "tune")
 """Of mlc.compile, as flags."""
 STATUS = "exit status: 0; 1, the input is at fault; 2, the command line is; 130, Ctrl-C"
 
@@ -71,6 +71,9 @@ def _add_options(to: argparse.ArgumentParser) -> None:
         "--schedule", metavar="WORDS",
         help="how the one product is cut: 'register(m 6, n 64), via(fma)'; docs/tiles.md",
     )  # fmt: skip
+    group.add_argument(
+        "--tune", type=float, metavar="SECONDS", help="measure schedules for so long"
+    )
 
 
 def _add_types(to: argparse.ArgumentParser) -> None:
@@ -109,7 +112,8 @@ def _build(to: argparse.ArgumentParser) -> None:
     _add_program(to, "; FILE.ll as show prints it")
     to.add_argument(
         "--emit", metavar="KINDS",
-        help="of ll, asm, obj, ptx; several with commas (default: obj, and ptx for a GPU)",
+        help="of ll, asm, obj, ptx, and for C header, a; several with commas (default: obj, and ptx"
+        " for a GPU)",
     )  # fmt: skip
     to.add_argument(
         "-o", "--output", metavar="PATH",

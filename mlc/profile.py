@@ -23,7 +23,7 @@ from mlc.backends import at_tiles, backend_of
 from mlc.dialects.analysis.trips import outermost_tiles, running_kernels
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target.attribute import cpu_of, target_of
-from mlc.error_sites import raiser, sites_of
+from mlc.error_sites import sites_of
 from mlc.lazy_dataclass import dataclass
 from mlc.levels import Levels, emit_units
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
@@ -32,6 +32,7 @@ from mlc.lowering.loops.profile import CLOCK, lower_profiled
 from mlc.runtime.entry import load_entry
 from mlc.runtime.kernel_clock import KernelClock
 from mlc.runtime.objects import object_of
+from mlc.runtime.sites import raiser
 from mlc.runtime.threads import get_threads
 
 LEAST_CALLS = 5

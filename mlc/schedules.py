@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
@@ -32,12 +31,11 @@ from mlc.passes.tile.choose import ROUTES, Candidate, choose_schedule, refused
 from mlc.passes.tile.predict import Problem, predict, row_of, usable_rows
 from mlc.passes.tile.products import WordsOf, refusal
 from mlc.runtime.probe import host_target
-from mlc.why_not import measure
+from mlc.timing import measure
+from mlc.waiting import progress
 
 SUMS = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32"}
 """dtype of the factors -> of the sums, where they differ."""
-
-BAR = 40  # characters of the progress bar
 
 
 @dataclass(frozen=True)
@@ -241,14 +239,6 @@ def inputs_of(problem: Problem) -> list[np.ndarray[Any, Any]]:
 
     dtypes = map(named_dtype, problem.dtypes)
     return [values(shape, dtype) for shape, dtype in zip(_shapes(problem), dtypes, strict=False)]
-
-
-def progress(what: str, part: float) -> None:
-    """A bar on a terminal, over the one before; nothing to say takes it away."""
-    if sys.stderr.isatty():
-        done = round(BAR * min(1.0, part))
-        bar = f"{what:<15} [{'#' * done}{'.' * (BAR - done)}]" if what else " " * (BAR + 18)
-        print(f"\r{bar}", end="" if what else "\r", file=sys.stderr, flush=True)
 
 
 def of_command_line(args: argparse.Namespace) -> Schedules | str:

@@ -1,4 +1,4 @@
-"""One line on a terminal where a compilation takes long, which goes when it ends."""
+"""One line on a terminal while something takes long, which goes when it ends."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from contextlib import contextmanager
 PATIENCE_S = 5.0
 """A compilation of less says nothing."""
 BETWEEN_S = 0.5
+BAR = 40  # characters of the progress bar
 
 _step = "traced"
 
@@ -48,3 +49,11 @@ def waiting(name: str) -> Generator[None, None, None]:
     finally:
         ended.set()
         teller.join()
+
+
+def progress(what: str, part: float) -> None:
+    """A bar on a terminal, over the one before; nothing to say takes it away."""
+    if sys.stderr.isatty():
+        done = round(BAR * min(1.0, part))
+        bar = f"{what:<15} [{'#' * done}{'.' * (BAR - done)}]" if what else " " * (BAR + 18)
+        print(f"\r{bar}", end="" if what else "\r", file=sys.stderr, flush=True)

@@ -6,7 +6,6 @@ do. Both plans are made by the planner, the second with that one decision forced
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 
@@ -45,9 +44,6 @@ from mlc.passes.report.explain.markup import seconds
 from mlc.passes.report.report import Plan
 
 CHOOSING = ChooseFusionPass.name
-SAMPLE_S = 2e-4  # of one measurement: many times what reading the clock takes
-LEAST_ROUNDS = 5
-MEASURING_S = 0.5  # of all measurements of a plan; the least of them counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,7 +280,7 @@ def _edge(trial: _Trial, producer: TensorOp, consumer: TensorOp, calls: Calls | 
     if calls is None or not differs:
         return edge
     functions = [trial.callable(made, calls) for made in (chosen, forced)]
-    both_s = measure(functions, calls.arguments)
+    both_s = backend_of(trial.levels.options.target).measure(functions, calls.arguments)
     return replace(edge, measured_s=(both_s[0], both_s[1]))
 
 
@@ -297,37 +293,6 @@ def _rule(remarks: Sequence[Remark], producer: TensorOp) -> str | None:
         if remark.op == producer.name and remark.where == place(producer):
             return made.rule
     return None
-
-
-def measure(
-    functions: Sequence[Callable[..., object]],
-    arguments: Sequence[object],
-    said: Callable[[float], None] | None = None,
-) -> list[float]:
-    """
-    Seconds of a call of each function: the least of short measurements in turn, since what else
-    runs on the machine can only add to them. `said` is told which part of the time has passed.
-    """
-    counts: list[int] = []
-    for function in functions:
-        function(*arguments)
-        start = time.perf_counter()
-        function(*arguments)
-        counts.append(max(1, round(SAMPLE_S / max(time.perf_counter() - start, 1e-7))))
-    least = [float("inf")] * len(functions)
-    end = time.perf_counter() + MEASURING_S * len(functions)
-    rounds = 0
-    while rounds < LEAST_ROUNDS or time.perf_counter() < end:
-        rounds += 1
-        for k, (function, count) in enumerate(zip(functions, counts, strict=True)):
-            start = time.perf_counter()
-            for _ in range(count):
-                function(*arguments)
-            now = time.perf_counter()
-            least[k] = min(least[k], (now - start) / count)
-            if said is not None:
-                said(1 - max(0.0, end - now) / (MEASURING_S * len(functions)))
-    return least
 
 
 def _function(module: ModuleOp) -> FuncOp:

@@ -11,13 +11,15 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mlc.dialects.dtypes import DTYPES
-from mlc.dialects.tensor.library import FAULTS, ROUTINES, packed
+from mlc.dialects.faults import LIBRARY_FAULTS
+
+if TYPE_CHECKING:
+    from mlc.dialects.tensor.library import Routine
 
 Array = NDArray[Any]
 
@@ -28,8 +30,7 @@ _SIGNATURE = ctypes.CFUNCTYPE(
     *[ctypes.c_int64] * 5,
 )
 
-OTHER_FAULT = len(FAULTS)
-_TABLE = tuple(ROUTINES.items())
+OTHER_FAULT = len(LIBRARY_FAULTS)
 
 
 def _array(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
@@ -45,6 +46,8 @@ def call(routine: int, dtype: int, a: int, b: int, c: int, out: int, *sizes: int
     """Runs a routine: 0, or the number of its fault. Nothing may be raised into native code."""
 
     def compute() -> None:
+        from mlc.dialects.dtypes import DTYPES
+
         kind = DTYPES[dtype].numpy
         places = zip((a, b, c), operand_shapes(routine, sizes), strict=False)
         found = computed(routine, dtype, [_array(place, kind, shape) for place, shape in places])
@@ -59,7 +62,7 @@ def status_of(compute: Callable[[], None]) -> int:
         compute()
     except np.linalg.LinAlgError as error:
         text = str(error)
-        return FAULTS.index(text) + 1 if text in FAULTS else OTHER_FAULT
+        return LIBRARY_FAULTS.index(text) + 1 if text in LIBRARY_FAULTS else OTHER_FAULT
     except KeyboardInterrupt:
         return 0  # the call's own interrupt counter has seen it: the entry stops at its next poll
     except BaseException:  # noqa: BLE001 - whatever it is, native code cannot raise it
@@ -69,7 +72,7 @@ def status_of(compute: Callable[[], None]) -> int:
 
 def operand_shapes(routine: int, sizes: Sequence[int]) -> list[tuple[int, ...]]:
     """Shapes of a routine's operands from the sizes that `mlc_par.library` passes."""
-    _, row = _TABLE[routine]
+    _, row = _row(routine)
     batch, *matrices = sizes
     shapes = [tuple(matrices[:2]), tuple(matrices[2:]), ()]
     return [
@@ -79,8 +82,18 @@ def operand_shapes(routine: int, sizes: Sequence[int]) -> list[tuple[int, ...]]:
 
 def computed(routine: int, dtype: int, arrays: Sequence[Array]) -> Array:
     """The result of a routine."""
-    name, row = _TABLE[routine]
+    from mlc.dialects.dtypes import DTYPES
+    from mlc.dialects.tensor.library import packed
+
+    name, row = _row(routine)
     return packed(name, arrays, row.dtype(DTYPES[dtype]).numpy)
+
+
+def _row(number: int) -> tuple[str, Routine]:
+    """A routine's name and facts; the table is read when code first asks for a routine."""
+    from mlc.dialects.tensor.library import ROUTINES
+
+    return tuple(ROUTINES.items())[number]
 
 
 @lru_cache(maxsize=1)

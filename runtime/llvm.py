@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from ctypes import string_at
 from functools import lru_cache
@@ -59,12 +59,6 @@ class TargetMachine(Protocol):
     def set_asm_verbosity(self, verbose: bool) -> None: ...
 
 
-class Linked(Protocol):
-    """Loaded machine code; unloaded when the object dies."""
-
-    def __getitem__(self, symbol: str) -> int: ...
-
-
 class LLVMTextError(ValueError):
     """LLVM refuses the text: the emitter that wrote it is at fault, not the user's program."""
 
@@ -75,6 +69,7 @@ def _initialise_native() -> None:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # of inline assembly
 
 
 @lru_cache(maxsize=1)
@@ -275,34 +270,6 @@ def optimised_text(text: str, target: CpuTarget, *, opt_level: int = DEFAULT_OPT
     """The LLVM IR after the passes of `opt_level`."""
     with _optimised(text, target, opt_level) as (module, _):
         return str(module)
-
-
-@lru_cache(maxsize=1)
-def session() -> object:
-    """The process's one JIT session."""
-    import llvmlite.binding as llvm
-
-    name, features = host_cpu()
-    flags = ",".join(f"{'+' if on else '-'}{key}" for key, on in features.items())
-    machine = target_machine(host_triple(), name, flags, 2)
-    return llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
-
-
-def link_library(
-    library: str, objects: Sequence[bytes], imports: Mapping[str, int], exports: Sequence[str]
-) -> Linked:
-    """Load objects as one library of a name never used before; see runtime/jit.py."""
-    import llvmlite.binding as llvm
-
-    jit_session = session()
-    builder = llvm.JITLibraryBuilder()
-    for image in objects:
-        builder.add_object_img(image)
-    for symbol, address in imports.items():
-        builder.import_symbol(symbol, address)
-    for symbol in exports:
-        builder.export_symbol(symbol)
-    return cast(Linked, builder.link(jit_session, library))
 
 
 def emit_nvptx(text: str, sm: str, ptx_version: str, opt_level: int) -> str:

@@ -25,7 +25,7 @@ from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts, loop_costs_for
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime import private_folder, threads, tile_permission
-from mlc.runtime.llvm import host_cpu, host_triple
+from mlc.runtime.host import host
 from mlc.runtime.private_folder import UnsafeError
 
 SOURCE = "LLVM host detection and sysfs; rates measured by runtime/probe.py"
@@ -74,8 +74,8 @@ def host_target() -> CpuTarget:
 
 
 def _estimated_target() -> CpuTarget:
-    name, features = host_cpu()
-    triple = host_triple()
+    found = host()
+    name, features, triple = found.name, found.features, found.triple
     vector_bits = _vector_bits(triple, features)
     caches = _caches()
     fallback = _CacheLevel(size_bytes=0, ways=16, sharing_cpus=1, line_bytes=64)

@@ -8,19 +8,23 @@ handler point into it for as long as the process lives.
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import platform
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlc.dialects import abi
 from mlc.runtime import jit, layout, library
 from mlc.runtime.fork import RenewedLock
 from mlc.runtime.layout import PYTHON
-from mlc.runtime.objects import meanwhile, object_of
-from mlc.runtime.probe import host_target
 from mlc.runtime.threads import allowed_cpus
+
+if TYPE_CHECKING:
+    from mlc.dialects.target.cpu import CpuTarget
 
 _EXPORTS = (
     "mlc_context_new",
@@ -171,6 +175,8 @@ def is_loaded() -> bool:
 @contextmanager
 def loaded_meanwhile() -> Generator[None, None, None]:
     """Another thread loads the support code, and LLVM, while the caller prepares what needs it."""
+    from mlc.runtime.objects import meanwhile
+
     with nullcontext() if is_loaded() or allowed_cpus() == 1 else meanwhile(support):
         yield
 
@@ -181,10 +187,34 @@ def reserved_names() -> frozenset[str]:
     return frozenset((*own, *layout.python_symbols(), abi.LIBRARY_SYMBOL))
 
 
+_images: dict[str, bytes] = {}
+"""Digest of the support code's text -> its object, where a saved program brought one along."""
+
+
+def offer(digest: str, image: bytes) -> None:
+    """An object of support code, which saves compiling it where nobody has loaded it yet."""
+    _images[digest] = image
+
+
+def digest_of(text: str) -> str:
+    """What the support code is: programs run with the one they were compiled for."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def support_object(target: CpuTarget) -> bytes:
+    """The support code compiled for a machine."""
+    from mlc.runtime.objects import object_of
+
+    return object_of(support_text(target.arch), target).image
+
+
 @lru_cache(maxsize=1)
 def _loaded() -> Support:
-    target = host_target()
-    image = object_of(support_text(target.arch), target).image
+    image = _images.get(digest_of(support_text(platform.machine()))) if _images else None
+    if image is None:
+        from mlc.runtime.probe import host_target
+
+        image = support_object(host_target())
     libc = _c_library()
     code = jit.load([image], imports={**layout.python_symbols(), **libc}, exports=_EXPORTS)
     loaded = Support(code, libc)
@@ -224,10 +254,7 @@ def _c_library() -> dict[str, int]:
 
 def _never_unload(loaded: Support) -> None:
     """Arrays are freed, and signals arrive, after modules are torn down: leak on purpose."""
-    from mlc.runtime.llvm import session
-
-    for item in (loaded, session()):
-        PYTHON.Py_IncRef(ctypes.py_object(item))
+    PYTHON.Py_IncRef(ctypes.py_object(loaded))
 
 
 def _set_up_pool(loaded: Support) -> None:

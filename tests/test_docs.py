@@ -31,6 +31,9 @@ EXECUTABLE = (
     "derivatives",
     "explain",
     "tiles",
+    "gpu",
+    "saving",
+    "c",
 )
 
 

@@ -61,8 +61,13 @@ def _mlc(workload: Workload) -> Candidate:
     return Candidate(mlc.compile(workload.f, target="cuda", **workload.options))
 
 
+def _tuned(workload: Workload) -> Candidate:
+    return Candidate(mlc.compile(workload.f, target="cuda", tune=20.0, **workload.options))
+
+
 CANDIDATES: dict[str, Callable[[Workload], Candidate]] = {
     "torch": _torch, "compile": _compile, "jax": _jax, "mlc": _mlc,
+    "tuned": _tuned,
 }  # fmt: skip
 """By the name that `--peers` says."""
 

@@ -15,6 +15,7 @@ from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import shape_of, tensor_type
 from mlc.dialects.dtypes import I64, KINDS, NUMBERS, REALS, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.faults import SHARE, SHARE_FAULT
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder, by_kind
 from mlc.dialects.tensor.elementwise import Binary, Elementwise, Unary
@@ -296,8 +297,8 @@ class ShareOp(Unary):
     name = "mlc.share"
     KINDS: ClassVar[tuple[str, ...]] = ("float",)
     CHECKS: ClassVar[bool] = True
-    SITE: ClassVar[str] = "share"
-    FAULT: ClassVar[str] = "quantiles must be in the range [0, 1], percentiles in [0, 100]"
+    SITE: ClassVar[str] = SHARE
+    FAULT: ClassVar[str] = SHARE_FAULT
 
     def reference(self, *operands: Array) -> Array:
         (x,) = operands

@@ -38,16 +38,6 @@ from mlc.dialects.tensor.shape import ConcatOp, SliceOp, broadcast_to
 from mlc.dialects.tensor.telling import tell
 from mlc.lazy_dataclass import dataclass
 
-FAULTS = (
-    "Singular matrix",
-    "Matrix is not positive definite",
-    "SVD did not converge",
-    "Eigenvalues did not converge",
-    "SVD did not converge in Linear Least Squares",
-    "the library routine failed",
-)
-"""What a routine may report; NumPy's messages."""
-
 Shapes = tuple[Shape, ...]
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
+from math import inf
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
 
@@ -43,6 +44,7 @@ class Settings:
     fusion: Fusion | None = None
     peak_bytes: int | None = None
     schedule: str | None = None
+    tune: float | None = None
     fallback: Literal["numpy"] | None = None
 
 
@@ -153,6 +155,7 @@ def compile(  # noqa: A001 - mlc.compile
     fusion: Fusion | None = None,
     peak_bytes: int | str | None = None,
     schedule: str | Sequence[str] | None = None,
+    tune: float | None = None,
     fallback: Literal["numpy"] | None = None,
 ) -> Compiled[P, R]: ...
 
@@ -170,6 +173,7 @@ def compile(  # noqa: A001 - mlc.compile
     fusion: Fusion | None = None,
     peak_bytes: int | str | None = None,
     schedule: str | Sequence[str] | None = None,
+    tune: float | None = None,
     fallback: Literal["numpy"] | None = None,
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 
@@ -210,6 +214,11 @@ def compile(  # noqa: A001 - mlc.compile
     (docs/tiles.md; ``mlc tile`` lists what the compiler considers). Where no `grain` says from how
     much work on workers share it, the compiler's holds. Words that do not parse raise ValueError at
     the first call, those that cannot be applied an error that names axis and rule.
+
+    `tune`: seconds for which the schedules of kernels with known sizes are measured at the first
+    call, on random numbers, instead of trusting the prediction: of products, and on GPUs of most
+    kernels. What is found stays in the cache, and `explain` says it. Sums may be added up in
+    another order than without, and on another day in another one yet, but in "strict".
 
     `fallback`: "numpy" runs the Python function where it cannot be compiled, and warns of the line
     that says why, once for arguments of these types.
@@ -274,6 +283,9 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
         raise ValueError(f"fallback={settings.fallback!r}; expected 'numpy' or None")
     if settings.peak_bytes is not None:
         settings = replace(settings, peak_bytes=_bytes(settings.peak_bytes))
+    seconds = settings.tune
+    if seconds is not None and not (type(seconds) in (int, float) and 0 < seconds < inf):
+        raise ValueError(f"tune={seconds!r}; expected seconds, more than 0")
     threads = settings.threads
     if threads is not None and (not isinstance(threads, int) or threads < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"threads={threads!r}; expected an integer >= 1")

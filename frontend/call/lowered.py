@@ -159,7 +159,9 @@ class Lowered:
 
     def compile(self) -> Any:
         """The compiled program."""
-        return executable_of(self._program, self._settings, slow=None)
+        made = executable_of(self._program, self._settings, slow=None)
+        made.captured = self._program.read_hidden(self.call.values) or ()
+        return made
 
 
 def is_gpu(settings: Settings) -> bool:
@@ -183,6 +185,7 @@ def options_of(settings: Settings, *, runs: bool = True) -> Options:
         fusion=settings.fusion or knobs.current().fusion,
         peak_bytes=settings.peak_bytes,
         schedule=settings.schedule,
+        tune=settings.tune,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import ceil
 
 from xdsl.ir import BlockArgument, SSAValue
@@ -38,26 +39,24 @@ Rows, columns, and the share of the products' rate that a block of them reaches;
 """
 
 
-def choose_block(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> Words:
-    """The words of a contraction that suits; none where it is multiplied by threads."""
+def blocks_of(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> Iterator[Words]:
+    """The words that a contraction may have, the best first; none where threads multiply it."""
     sizes = _sizes(kernel, op) if target.multiplies_in_groups else None
     if sizes is None:
-        return ()
-    found = min(TILES, key=lambda tile: _cost(*sizes, tile, target))
-    rows, columns, _ = found
-    groups = rows // GROUP_ROWS
+        return
     narrow = [x for x in kernel.outs if dtype_of(tensor_of(x).element_type).bytes == 2]
-    results = len(narrow) * groups * 2 * GROUP_ROWS * 64 * 2
-    step = ROW_BYTES * (rows + columns)
-    depth = (target.shared_bytes_per_block - SLACK_BYTES - results) // step
-    if depth < 2:
-        return ()
-    return (
-        Tile(rows, columns, ROW_BYTES // _item(op)),
-        Stages(depth),
-        Roles(1, groups),
-        Raster(max(1, RASTER_ROWS // rows)),
-    )
+    for rows, columns, _ in sorted(TILES, key=lambda tile: _cost(*sizes, tile, target)):
+        groups = rows // GROUP_ROWS
+        results = len(narrow) * groups * 2 * GROUP_ROWS * 64 * 2
+        step = ROW_BYTES * (rows + columns)
+        depth = (target.shared_bytes_per_block - SLACK_BYTES - results) // step
+        if depth >= 2:
+            yield (
+                Tile(rows, columns, ROW_BYTES // _item(op)),
+                Stages(depth),
+                Roles(1, groups),
+                Raster(max(1, RASTER_ROWS // rows)),
+            )
 
 
 def _cost(

@@ -27,7 +27,7 @@ from mlc.dialects.target.attribute import gpu_of
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.gpu.rows import choose_rows
+from mlc.passes.gpu.rows import rows_of
 from mlc.passes.plan.fusion.merging import Group, blocks_of, looked_at, may_join
 from mlc.passes.plan.fusion.splitting import split_epilogue
 from mlc.passes.tile.layouts import layouts_of
@@ -142,7 +142,7 @@ def _has_program(group: Group, target: GpuTarget) -> bool:
     group.block.insert_op_before(kernel, group.last)
     try:
         large = len(list(kernel.block.ops)) > OPS
-        if large or any(layouts_of(kernel)) or not choose_rows(kernel, target):
+        if large or any(layouts_of(kernel)) or not next(rows_of(kernel, target)):
             return False
         canonical_rows(kernel, "rows", layouts_of(kernel))
     except MlcError:

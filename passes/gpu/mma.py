@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.matmul_axes import contraction_roles
@@ -38,28 +40,28 @@ where they fill the machine. A thread has 64 registers of sums at most.
 """
 
 
-def choose_mma(op: Product, target: GpuTarget) -> Stage | None:
-    """The tile; None where tensor cores do not multiply such factors, or few of them."""
+def warps_of(op: Product, target: GpuTarget) -> Iterator[Stage]:
+    """The tiles, the best first; none where tensor cores do not multiply such factors, or few."""
     roles, dtype = contraction_roles(op), _multiplied(op, target)
     if roles is None or dtype is None:
-        return None
+        return
     known = op.sizes()
     sizes = [product(known[c] for c in word).constant for word in (roles.m, roles.n, roles.k)]
     if any(size is not None and size < LEAST for size in sizes):
-        return None
+        return
     (m, n, _), batches = sizes, product(known[c] for c in roles.batch).constant
-    tiles = TILES[dtype.bytes]
-    if m is None or n is None or batches is None:
-        rows, columns, high, wide = tiles[-1]
-    else:
-        counts = [batches * -(-m // tile[0]) * -(-n // tile[1]) for tile in tiles]
-        if counts[-1] * FEW < target.sm_count:
-            return None
-        rows, columns, high, wide = tiles[0] if counts[0] >= target.sm_count else tiles[-1]
+    large, small = TILES[dtype.bytes]
+    fills = False
+    if m is not None and n is not None and batches is not None:
+        many, most = (batches * -(-m // tile[0]) * -(-n // tile[1]) for tile in (large, small))
+        if most * FEW < target.sm_count:
+            return
+        fills = many >= target.sm_count
     depth = STAGED_BYTES // dtype.bytes
     resident = 1 if isinstance(op, ConvOp) else RESIDENT
     mma = _name(dtype, target)
-    return Stage(rows, columns, depth, rows=high, columns=wide, resident=resident, mma=mma)
+    for rows, columns, high, wide in (large, small) if fills else (small, large):
+        yield Stage(rows, columns, depth, rows=high, columns=wide, resident=resident, mma=mma)
 
 
 def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from mlc.dialects.dims import product, shape_of
 from mlc.dialects.dtypes import dtype_of
@@ -24,12 +25,13 @@ CLUSTERS = (2, 4, 8)
 CLUSTER_THREADS = 512  # of each block of a cluster
 
 
-def choose_rows(kernel: KernelOp, target: GpuTarget) -> Words:
-    """How rows are held; none where they are too long for a block's registers."""
+def rows_of(kernel: KernelOp, target: GpuTarget) -> Iterator[Words]:
+    """How rows may be held, the best first; no word where they are too long for registers."""
     space = space_of(kernel)
     size = None if space is None else product(space[1]).constant
     if space is None or not size:
-        return ()
+        yield ()
+        return
     whole = (*space[0], *space[1])
     wide = [x for x in (*kernel.inputs, *kernel.outs) if shape_of(x.type) == whole]
     item = max((dtype_of(tensor_of(x).element_type).bytes for x in wide), default=4)
@@ -41,23 +43,29 @@ def choose_rows(kernel: KernelOp, target: GpuTarget) -> Words:
         each = warp
     each = min(each, MOST_THREADS)
     if -(-vectors // each) * lanes > MOST_ELEMENTS:
-        return _cluster(kernel, vectors, lanes, target)
-    rows = max(BLOCK_THREADS // each, 1) if each <= warp else 1
+        yield from _clusters(kernel, vectors, lanes, target)
+        return
     count = product(space[0]).constant
-    if count is not None:
-        rows = min(rows, _power_of_two(max(count, 1)))
-    return (Hold(rows, each * rows, lanes),)
+    for threads in (each, 2 * each, each // 2, 4 * each):
+        fits = 1 <= threads <= MOST_THREADS and -(-vectors // threads) * lanes <= MOST_ELEMENTS
+        if fits and (threads == each or threads < 2 * vectors):
+            rows = max(BLOCK_THREADS // threads, 1) if threads <= warp else 1
+            if count is not None:
+                rows = min(rows, _power_of_two(max(count, 1)))
+            yield (Hold(rows, threads * rows, lanes),)
 
 
-def _cluster(kernel: KernelOp, vectors: int, lanes: int, target: GpuTarget) -> Words:
-    """The fewest blocks that hold a row together; none where the device has no clusters."""
+def _clusters(kernel: KernelOp, vectors: int, lanes: int, target: GpuTarget) -> Iterator[Words]:
+    """The fewest blocks that hold a row together; no word where the device has no clusters."""
     folds = (op for op in kernel.block.ops if isinstance(op, Reduction))
-    if not target.has_tma or any(op.summand().bytes < WORD_BYTES for op in folds):
-        return ()
-    for blocks in CLUSTERS:
-        if -(-vectors // (blocks * CLUSTER_THREADS)) * lanes <= MOST_ELEMENTS:
-            return (Hold(1, CLUSTER_THREADS, lanes, blocks),)
-    return ()
+    found = False
+    if target.has_tma and all(op.summand().bytes >= WORD_BYTES for op in folds):
+        for blocks in CLUSTERS:
+            if -(-vectors // (blocks * CLUSTER_THREADS)) * lanes <= MOST_ELEMENTS:
+                found = True
+                yield (Hold(1, CLUSTER_THREADS, lanes, blocks),)
+    if not found:
+        yield ()
 
 
 def _power_of_two(least: int) -> int:

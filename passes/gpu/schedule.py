@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xdsl.ir import BlockArgument
 
@@ -18,9 +18,9 @@ from mlc.dialects.tensor.order import Order
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.gpu.block import choose_block
-from mlc.passes.gpu.mma import choose_mma
-from mlc.passes.gpu.rows import choose_rows
+from mlc.passes.gpu.block import blocks_of
+from mlc.passes.gpu.mma import warps_of
+from mlc.passes.gpu.rows import rows_of
 from mlc.passes.gpu.stream import choose_words
 from mlc.passes.tile.stream_block import StreamBlock, holds_streams
 
@@ -33,6 +33,7 @@ COLUMN_WIDTH = 32  # threads side by side that reduce columns
 COLUMN_UNROLL = 4  # rows that such a thread reads at once
 BLOCKS_PER_SM = 2  # from which on columns are not cut into shares of their rows
 CELL_UNROLL = 4  # vectors of a thread, where that leaves enough blocks
+CELL_UNROLLS = (1, 2, CELL_UNROLL, 8)
 LARGE_TILE = 1024  # rows and columns from which a block multiplies 128 x 128
 PAIR = 2  # sums side by side that a thread of a warp's product has
 DEPTH = 16  # summed elements that a block stages at once
@@ -60,45 +61,50 @@ FOLD_SECONDS, SHARE_SECONDS = 2.5e-6, 1e-11  # to add shares: a kernel, and each
 STATIC = 48 << 10  # bytes that a block has by declaration. SOURCE: CUDA programming guide
 
 
-def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) -> Schedule:
-    """The schedule of one kernel on a GPU."""
+def gpu_schedules(nest: Nest | None, kernel: KernelOp, target: GpuTarget) -> Iterator[Schedule]:
+    """The schedules that a kernel on a GPU may have, the best first."""
     lanes = max(1, min(MOST_LANES, ACCESS_BYTES // _widest(kernel)))
     if kernel.template.data == "rows":
-        return Schedule((Threads(BLOCK_THREADS), *choose_rows(kernel, target)))
-    if nest is None:
-        if holds_streams(kernel):
-            return Schedule(choose_words(StreamBlock.of_kernel(kernel), target))
-        return Schedule((Vector(lanes), Threads(BLOCK_THREADS)))
-    if nest.reduction is None:
+        for words in rows_of(kernel, target):
+            yield Schedule((Threads(BLOCK_THREADS), *words))
+    elif nest is None and holds_streams(kernel):
+        yield Schedule(choose_words(StreamBlock.of_kernel(kernel), target))
+    elif nest is None:
+        yield Schedule((Vector(lanes), Threads(BLOCK_THREADS)))
+    elif nest.reduction is None:
         lanes = _lanes_of_rows(nest, lanes)
-        unroll = _cell_unroll(nest, lanes, target)
-        axis = len(nest.sizes) - 1
-        return _of_vectors(lanes, axis, unroll, BLOCK_THREADS)
-    if isinstance(nest.reduction, Product):
-        tiled = choose_warps(nest.reduction, target)
-        tiled = tiled or choose_tile(nest.reduction, target, nest.order)
-        if tiled is not None and isinstance(nest.reduction, ContractOp):
-            tiled = tiled.having(*choose_block(kernel, nest.reduction, target))
-        if tiled is not None:
-            return tiled
-    return _reduction(nest, lanes, target)
+        for unroll in _cell_unrolls(nest, lanes, target):
+            yield _of_vectors(lanes, len(nest.sizes) - 1, unroll, BLOCK_THREADS)
+    else:
+        if isinstance(nest.reduction, Product):
+            yield from _of_product(nest, nest.reduction, kernel, target)
+        yield _reduction(nest, lanes, target)
 
 
-def choose_warps(op: Product, target: GpuTarget) -> Schedule | None:
-    """The tile of a product or convolution that warps multiply; None where there is none."""
-    stage = choose_mma(op, target)
-    return None if stage is None else Schedule((Vector(PAIR), Threads(BLOCK_THREADS), stage))
+def _of_product(nest: Nest, op: Product, kernel: KernelOp, target: GpuTarget) -> Iterator[Schedule]:
+    """Of a product: by groups of warps, by warps, or by threads."""
+    nests = (*_by_warps(op, target), *_by_threads(op, target, nest.order))
+    if nests and isinstance(op, ContractOp):
+        for words in blocks_of(kernel, op, target):
+            yield nests[0].having(*words)
+    yield from nests
 
 
-def choose_tile(op: Product, target: GpuTarget, order: Order = "any") -> Schedule | None:
-    """The tile of a matrix product that a block keeps in registers; None where there is none."""
+def _by_warps(op: Product, target: GpuTarget) -> Iterator[Schedule]:
+    """The tiles of a product or convolution that warps multiply; none where they do not."""
+    for stage in warps_of(op, target):
+        yield Schedule((Vector(PAIR), Threads(BLOCK_THREADS), stage))
+
+
+def _by_threads(op: Product, target: GpuTarget, order: Order) -> Sequence[Schedule]:
+    """The tiles of a matrix product that a block keeps in registers; none where there is none."""
     roles = thread_roles(op)
     if roles is None or op.dtype.kind == "bool":
-        return None
+        return ()
     sizes = op.sizes()
     m, n, k = (product(sizes[c] for c in word).constant for word in (roles.m, roles.n, roles.k))
     if (m is not None and m < 4) or (n is not None and n < 4):
-        return None
+        return ()
     large = m is not None and n is not None and min(m, n) >= LARGE_TILE and op.dtype.bytes == 4
     block, tile = (128, 8) if large else (64, 4)
     batches = product(sizes[c] for c in roles.batch).constant
@@ -108,14 +114,10 @@ def choose_tile(op: Product, target: GpuTarget, order: Order = "any") -> Schedul
         *_staged(op, known, block, target),
         *_in_parts(op, known, order, target),
     ]
-    if not found:
-        return None
-    best = found[0] if known is None else min(found, key=lambda x: x.seconds(known, target))
-    lanes = 1 if best.stage.parts else 4
-    shares = (Share(best.share),) if best.share else ()
-    return Schedule(
-        (Vector(lanes, len(op.words()[1]) - 1), *shares, Threads(BLOCK_THREADS), best.stage)
-    )
+    if known is not None:
+        found.sort(key=lambda x: x.seconds(known, target))
+    axis = len(op.words()[1]) - 1
+    return [x.schedule(axis) for x in found]
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,12 @@ class _Cut:
     each: float
     read: float = 0.0
     share: int = 0
+
+    def schedule(self, axis: int) -> Schedule:
+        """The words that cut so; `axis`: the last of the result."""
+        shares = (Share(self.share),) if self.share else ()
+        lanes = 1 if self.stage.parts else 4
+        return Schedule((Vector(lanes, axis), *shares, Threads(BLOCK_THREADS), self.stage))
 
     def seconds(self, sizes: Extents, target: GpuTarget) -> float:
         """
@@ -259,16 +267,19 @@ def _of_vectors(lanes: int, axis: int, unroll: int, threads: int) -> Schedule:
     return Schedule((Vector(lanes, axis), *several, Threads(threads)))
 
 
-def _cell_unroll(nest: Nest, lanes: int, target: GpuTarget) -> int:
-    """Vectors that a thread computes: several where the grid is many times the machine."""
+def _cell_unrolls(nest: Nest, lanes: int, target: GpuTarget) -> list[int]:
+    """
+    Vectors that a thread may compute, the best first: several where the grid is many times the
+    machine.
+    """
     sizes = list(group_sizes(nest, nest.groups(frozenset())))
     row, total = sizes[-1].constant if sizes else None, product(nest.sizes).constant
     if row is None or total is None:
-        return 1
-    share = CELL_UNROLL * lanes
-    whole = row >= BLOCK_THREADS * share
-    waves = total // share // (target.max_threads_per_sm * target.sm_count)
-    return CELL_UNROLL if whole and waves >= 4 else 1
+        return [1]
+    waves = total // (CELL_UNROLL * lanes) // (target.max_threads_per_sm * target.sm_count)
+    best = CELL_UNROLL if waves >= 4 else 1
+    fit = [n for n in CELL_UNROLLS if n == 1 or row >= BLOCK_THREADS * n * lanes]
+    return sorted(fit, key=lambda n: (n != best, n))
 
 
 def _lanes_of_rows(nest: Nest, lanes: int) -> int:

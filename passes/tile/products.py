@@ -154,6 +154,21 @@ class WordsOf:
 
         return min(alike, key=of_team).words if alike else None
 
+    def others(self) -> Iterator[Words]:
+        """
+        Every schedule that passes apply, each once, the fastest of one worker first; none where
+        sizes are not known.
+        """
+        if self.open:
+            return
+        found: set[Words] = set()
+        for offered in choose_schedule(self.problem, self.target):
+            if self.unapplied(offered.words) is None:
+                words = self.applied(offered.words)
+                if words not in found:
+                    found.add(words)
+                    yield words
+
     def cases(self) -> Iterator[tuple[Case, Mapping[str, int]]]:
         """What is worth a schedule of its own where sizes are not known, and is assumed for it."""
         if self.is_phase:

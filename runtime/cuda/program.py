@@ -452,12 +452,13 @@ class LoadedProgram:
         """Fetches the operands of a library routine, lets the host compute, brings the result."""
         import numpy as np
 
+        from mlc.dialects.dtypes import DTYPES
         from mlc.runtime import library
 
         self._recorder.repeatable = False
 
         def compute() -> None:
-            kind = library.DTYPES[dtype].numpy
+            kind = DTYPES[dtype].numpy
             arrays = [np.empty(shape, kind) for shape in library.operand_shapes(routine, sizes)]
             for array, address in zip(arrays, operands, strict=False):
                 if array.nbytes:

@@ -26,7 +26,8 @@ from mlc.passes.tile.choose import (
     register_tiles,
 )
 from mlc.passes.tile.predict import Problem, predict, row_of
-from mlc.schedules import program_of, progress, schedules_of, why_not, with_words
+from mlc.schedules import program_of, schedules_of, why_not, with_words
+from mlc.waiting import progress
 from tests.plans import RUNNABLE, TARGETS
 
 PROBLEMS = {
@@ -345,7 +346,7 @@ def test_the_command_explains_every_candidate(capsys: pytest.CaptureFixture[str]
 def test_the_command_times_what_runs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlc.why_not.MEASURING_S", 0.001)
+    monkeypatch.setattr("mlc.timing.MEASURING_S", 0.001)
     assert main(["tile", "24", "32", "16", "--measure", "--first", "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["candidates"]
     assert all(c["measured_s"] > 0 for c in found if c["runs"])

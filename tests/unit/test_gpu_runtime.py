@@ -15,12 +15,13 @@ from xdsl.ir import SSAValue
 from mlc.dialects import launch
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import DTYPES, F32, F64, I64
+from mlc.dialects.faults import LIBRARY_FAULTS
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.index import GatherOp
-from mlc.dialects.tensor.library import FAULTS, ROUTINES
+from mlc.dialects.tensor.library import ROUTINES
 from mlc.dialects.tensor.op import OpBuilder
 from mlc.runtime.cuda import driver, program
 from mlc.runtime.cuda.driver import nearest_row
@@ -283,7 +284,7 @@ def test_the_host_computes_library_routines() -> None:
     np.testing.assert_array_equal(found, np.linalg.inv(x))
     device.native.copy_in(given.pointer, np.zeros_like(x).ctypes.data, x.nbytes, 0)
     status = call.library(routine, dtype, addresses, taken.pointer, sizes)
-    assert FAULTS[status - 1] == "Singular matrix"
+    assert LIBRARY_FAULTS[status - 1] == "Singular matrix"
 
 
 @pytest.mark.parametrize(

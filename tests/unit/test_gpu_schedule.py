@@ -18,7 +18,7 @@ from mlc.dialects.tensor.op import OpBuilder, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.dialects.tensor.window import ConvOp
-from mlc.passes.gpu.schedule import choose_gpu_schedule
+from mlc.passes.gpu.schedule import gpu_schedules
 from tests.every_op.native import Argument, Body, function_module, to_plan
 
 Shape = tuple[int | str, ...]
@@ -32,7 +32,7 @@ def _schedule(body: Body, *arguments: tuple[DType, Shape], on: str = "h200") -> 
     (kernel,) = [op for op in module.walk() if isinstance(op, KernelOp)]
     target = named_target(on)
     assert isinstance(target, GpuTarget)
-    return choose_gpu_schedule(nest_of(kernel), kernel, target)
+    return next(gpu_schedules(nest_of(kernel), kernel, target))
 
 
 def _twice(b: OpBuilder, x: Sequence[SSAValue]) -> list[SSAValue]:

@@ -15,7 +15,7 @@ from mlc.dialects.target import CpuTarget, GpuTarget, named_target
 from mlc.dialects.target.attribute import TargetAttr, target_of
 from mlc.dialects.target.known import CPUS, GPUS
 from mlc.dialects.target.loop_costs import LOOP_COSTS, LoopCosts
-from mlc.runtime.llvm import host_cpu, host_triple
+from mlc.runtime.host import host
 from mlc.text import parse_text
 
 
@@ -147,10 +147,9 @@ def test_extensions_of_arm_are_what_the_kernel_says() -> None:
 def test_tile_permission_is_what_the_kernel_says() -> None:
     """Granted only where the processor has tiles; asked once."""
     from mlc.runtime import tile_permission
-    from mlc.runtime.llvm import host_cpu
 
     if tile_permission.granted():
-        assert host_cpu()[1].get("amx-tile", False)
+        assert host().features.get("amx-tile", False)
     assert tile_permission.granted.cache_info().misses == 1
 
 
@@ -165,7 +164,7 @@ def squared(x: Any) -> Any:
 @pytest.mark.parametrize("target", ["neon", "avx2"])
 def test_code_of_another_architecture_is_an_error(target: str) -> None:
     """Not the end of the process."""
-    mine = {"x86_64": "avx2", "aarch64": "neon"}[host_triple().split("-")[0]]
+    mine = {"x86_64": "avx2", "aarch64": "neon"}[host().triple.split("-")[0]]
     step = mlc.compile(plus_one, target=target)
     if target == mine:
         assert step(np.ones(3)).tolist() == [2.0, 2.0, 2.0]
@@ -179,7 +178,7 @@ def test_instructions_that_the_machine_lacks_are_an_error() -> None:
     """Tile registers: what does not use them runs, or the machine has them."""
     x = np.ones((64, 64), ml_dtypes.bfloat16)
     step = mlc.compile(squared, target="amx")
-    has = host_cpu()[1]
+    has = host().features
     if not has.get("avx512f"):
         pytest.skip("the target amx has vectors of 512 bits")
     np.testing.assert_array_equal(step(np.ones((64, 64), np.float32)), 64)

@@ -5,7 +5,7 @@ Chosen by pure functions of the problem and the target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
 from typing import Any
@@ -42,7 +42,7 @@ from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.nests import trip_cycles
 from mlc.passes.cost.ops import at_peak
 from mlc.passes.cost.work import ATTO, cycle_s, seconds
-from mlc.passes.gpu.schedule import choose_gpu_schedule
+from mlc.passes.gpu.schedule import gpu_schedules
 from mlc.passes.plan.tiling.grain import least_share_s, work_of_point
 from mlc.passes.plan.tiling.past_caches import with_nontemporal
 from mlc.passes.plan.tiling.turns import with_turns
@@ -50,7 +50,7 @@ from mlc.passes.remarks import place
 from mlc.passes.tile.canonical import product_of
 from mlc.passes.tile.choose import TAKE_S
 from mlc.passes.tile.layouts import layouts_of
-from mlc.passes.tile.products import words_of_product
+from mlc.passes.tile.products import WordsOf, refusal, words_of_product
 from mlc.passes.tile.strips import words_of_strips
 
 FLAT_VECTORS = 8
@@ -138,6 +138,16 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         return schedule.having(Unroll(AT_ONCE_VECTORS), Rows(rows))
     rows = _streamed_rows(nest, schedule, target)
     return schedule.having(Rows(rows)) if rows else schedule
+
+
+def cpu_schedules(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> Iterator[Schedule]:
+    """The schedules that a kernel on a CPU may have, the best first: of products, several."""
+    best = choose_schedule(nest, kernel, target)
+    yield best
+    if best.cuts and refusal(kernel) is None:
+        grain = [word for word in best.words if isinstance(word, Grain)]
+        for words in WordsOf(kernel, target).others():
+            yield Schedule((*words, *grain))
 
 
 def _grain_of_trips(nest: KernelOp, target: CpuTarget) -> tuple[Grain, ...]:
@@ -350,10 +360,9 @@ class SchedulePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(op)
-        choose = CHOICES[type(target)]
         for x in op.walk():
             if isinstance(x, KernelOp) and x.schedule is None:
-                x.properties["schedule"] = ScheduleAttr(choose(nest_of(x), x, target))
+                x.properties["schedule"] = ScheduleAttr(next(schedules_of(x, target)))
             elif isinstance(x, TilesOp) and _repays_taking(x, op):
                 x.attributes[DYNAMIC] = UnitAttr()
         if isinstance(wanted := op.attributes.pop(WANTED, None), ScheduleAttr):
@@ -393,8 +402,13 @@ def _product_of(module: ModuleOp) -> KernelOp:
     return kernels[0]
 
 
-CHOICES: Mapping[type[Target], Callable[[Nest | None, KernelOp, Any], Schedule]] = {
-    CpuTarget: choose_schedule,
-    GpuTarget: choose_gpu_schedule,
+_OFFERS: Mapping[type[Target], Callable[[Nest | None, KernelOp, Any], Iterator[Schedule]]] = {
+    CpuTarget: cpu_schedules,
+    GpuTarget: gpu_schedules,
 }
-"""For each kind of machine: nest, kernel, target -> schedule."""
+"""For each kind of machine: nest, kernel, target -> schedules, the best first."""
+
+
+def schedules_of(kernel: KernelOp, target: Target) -> Iterator[Schedule]:
+    """The schedules that a kernel may have, the one that costs least by prediction first."""
+    return _OFFERS[type(target)](nest_of(kernel), kernel, target)

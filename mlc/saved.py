@@ -1,0 +1,289 @@
+"""
+Compiled functions in files: ``exe.save(path)`` and, in a process that has no compiler,
+``mlc.load(path)``.
+
+A file holds the program's code and the support code it runs with, both as objects, the text of the
+program before any pass, and what `explain` says. It is code: load what you trust, and nothing else.
+Digests find files that are damaged, not files that somebody forged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+
+from mlc.artifact import Artifact, packed, unpacked
+from mlc.dialects import abi
+from mlc.dialects.errors import MlcError
+from mlc.dialects.launch import LaunchPlan
+from mlc.dialects.signature import EntrySignature
+from mlc.lazy_dataclass import dataclass
+from mlc.runtime.features import FLAGS, lacking
+from mlc.runtime.jit import LoadError
+from mlc.runtime.support import digest_of, offer, support_text
+from mlc.version import __version__
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MAGIC, FORMAT = b"mlc\0", 1
+_HEAD = struct.Struct("<4sHHQ32s")  # magic, format, flags, bytes and digest of the header
+_MOST_HEADER_BYTES = 16 << 20
+_ALIGNED = 64
+_CODE, _SUPPORT = "code", "support"
+TEXTS = ("trace", "explain.txt", "explain.json")
+
+
+@dataclass(frozen=True)
+class Section:
+    """Some bytes of a file."""
+
+    name: str
+    offset: int
+    bytes: int
+    sha256: str
+    codec: str = ""  # or "zlib"
+
+
+class Loaded:
+    """A function from a file: called with arrays of the types that `signature` says."""
+
+    def __init__(
+        self,
+        path: Path,
+        artifact: Artifact,
+        builtin: Callable[..., object],
+        captured: Sequence[np.ndarray[Any, Any]],
+        texts: Mapping[str, bytes],
+    ) -> None:
+        self.path = path
+        self.name = artifact.name
+        self.signature: EntrySignature = artifact.signature
+        self._builtin = builtin
+        self._captured = tuple(captured)
+        self._texts = texts
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """The function's result; TypeError for arguments of other types."""
+        return self._builtin(*args, *self._captured, **kwargs)
+
+    def explain(self, format: Literal["text", "json"] = "text") -> str:  # noqa: A002 - as users call it
+        """What the compiler decided, as it was when the function was saved."""
+        if format not in ("text", "json"):
+            raise ValueError(f"format {format!r}; expected 'text' or 'json'")
+        return self._text("explain.txt" if format == "text" else "explain.json")
+
+    def text(self) -> str:
+        """The program before any pass, which `mlc opt` reads."""
+        return self._text("trace")
+
+    def _text(self, name: str) -> str:
+        return zlib.decompress(self._texts[name]).decode()
+
+    def __repr__(self) -> str:
+        return f"<mlc function {self.name} from {self.path}>"
+
+
+# write
+
+
+def save(
+    path: str | os.PathLike[str],
+    artifact: Artifact,
+    *,
+    features: Sequence[str],
+    support: bytes,
+    captured: Sequence[np.ndarray[Any, Any]],
+    texts: Mapping[str, str],
+) -> None:
+    """
+    Writes a file, all of it or nothing. `features`: LLVM's names of extensions that code may use;
+    `support`: the object of support code; `captured`: arrays that calls get behind their arguments.
+    """
+    said, images = packed(artifact)
+    parts = [(f"{_CODE}/{k}", image, "") for k, image in enumerate(images)]
+    parts.append((_SUPPORT, support, ""))
+    parts += [(f"captured/{k}", x.tobytes(), "") for k, x in enumerate(captured)]
+    parts += [(name, zlib.compress(text.encode()), "zlib") for name, text in texts.items()]
+    sections, at = list[dict[str, object]](), 0
+    for name, content, codec in parts:
+        digest = hashlib.sha256(content).hexdigest()
+        sections.append(
+            {"name": name, "offset": at, "bytes": len(content), "sha256": digest, "codec": codec}
+        )
+        at += -(-len(content) // _ALIGNED) * _ALIGNED
+    header = json.dumps(
+        {
+            "compiler": __version__,
+            "arch": platform.machine() if not isinstance(artifact.host, LaunchPlan) else "cuda",
+            "features": [name for name in features if name in FLAGS],
+            "support": digest_of(support_text(platform.machine())),
+            "artifact": said,
+            "captured": [[x.dtype.str, list(x.shape)] for x in captured],
+            "sections": sections,
+        },
+        separators=(",", ":"),
+    ).encode()
+    start = _HEAD.pack(MAGIC, FORMAT, 0, len(header), hashlib.sha256(header).digest()) + header
+    _write(Path(path), [_padded(start), *(_padded(content) for _, content, _ in parts)])
+
+
+def _padded(content: bytes) -> bytes:
+    return content + bytes(-len(content) % _ALIGNED)
+
+
+def _write(path: Path, parts: Sequence[bytes]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+# read
+
+
+def load(path: str | os.PathLike[str]) -> Loaded:
+    """
+    The function that ``exe.save(path)`` wrote. MlcError, with what to do, for what is no such file,
+    is damaged, was made by another version, or is for another machine.
+    """
+    where = Path(path)
+    try:
+        return _load(where, where.read_bytes())
+    except (LoadError, ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
+        raise MlcError(f"{where}: damaged, or no file of mlc: {error}; save it again") from None
+
+
+def _load(path: Path, content: bytes) -> Loaded:
+    header, body = _header(path, content)
+    sections = _sections(path, header, body)
+    _check_machine(path, header)
+    images = [data for name, data in sections.items() if name.startswith(f"{_CODE}/")]
+    artifact = unpacked(header["artifact"], images)
+    if header["arch"] != "cuda":
+        offer(header["support"], sections[_SUPPORT])
+    captured = [
+        _array(sections[f"captured/{k}"], *spec) for k, spec in enumerate(header["captured"])
+    ]
+    entry = _entry(artifact, len(captured))
+    texts = {name: sections[name] for name in TEXTS if name in sections}
+    return Loaded(path, artifact, entry.builtin, captured, texts)
+
+
+def _header(path: Path, content: bytes) -> tuple[dict[str, Any], bytes]:
+    """What the file says of itself, and the bytes behind it."""
+    if content[:4] != MAGIC or len(content) < _HEAD.size:
+        raise MlcError(f"{path}: no file that mlc has saved; expected one of exe.save(path)")
+    _, version, _, size, digest = _HEAD.unpack_from(content)
+    if version != FORMAT:
+        raise MlcError(
+            f"{path}: its format is {version}, this mlc {__version__} reads {FORMAT};"
+            " save it again, or load it with the mlc that saved it"
+        )
+    text = content[_HEAD.size : _HEAD.size + size]
+    if size > _MOST_HEADER_BYTES or len(text) != size or hashlib.sha256(text).digest() != digest:
+        raise MlcError(f"{path}: damaged: its header is not what was written; save it again")
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise TypeError("its header is no table")
+    return cast("dict[str, Any]", found), content[-(-(_HEAD.size + size) // _ALIGNED) * _ALIGNED :]
+
+
+def _sections(path: Path, header: Mapping[str, Any], body: bytes) -> dict[str, bytes]:
+    """Each section's bytes; MlcError where one is cut off or changed."""
+    found: dict[str, bytes] = {}
+    end = 0
+    for section in (Section(**each) for each in header["sections"]):
+        if section.offset < end or section.bytes < 0:
+            raise ValueError(f"section {section.name} overlaps another")
+        end = section.offset + section.bytes
+        data = body[section.offset : end]
+        if len(data) != section.bytes:
+            raise MlcError(f"{path}: cut off in section {section.name}; copy or save it again")
+        if hashlib.sha256(data).hexdigest() != section.sha256:
+            raise MlcError(f"{path}: section {section.name} was changed; copy or save it again")
+        found[section.name] = data
+    return found
+
+
+def _check_machine(path: Path, header: Mapping[str, Any]) -> None:
+    if header["arch"] == "cuda":
+        return
+    made = f"{path}: made by mlc {header['compiler']} for {header['arch']}"
+    if header["arch"] != platform.machine():
+        raise MlcError(f"{made}; this machine is {platform.machine()}: compile it for this one")
+    if missing := lacking(header["features"]):
+        raise MlcError(
+            f"{made} with {', '.join(missing)}, which this machine lacks; compile it with"
+            ' target="avx2" or another that both machines have'
+        )
+    if header["support"] != digest_of(support_text(platform.machine())):
+        raise MlcError(f"{made}, whose runtime is not that of mlc {__version__}; save it again")
+
+
+def _array(data: bytes, dtype: str, shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    found = np.frombuffer(data, np.dtype(dtype)).reshape(shape)
+    return found.copy() if found.ctypes.data % _ALIGNED else found
+
+
+def _entry(artifact: Artifact, captured: int) -> Any:
+    """What Python calls."""
+    from mlc.runtime.sites import raiser
+
+    slow, on_error = _refuse(artifact, captured), raiser(artifact.sites)
+    if isinstance(artifact.host, LaunchPlan):
+        from mlc.runtime.cuda import gpu_target, load_program
+
+        target = gpu_target()
+        if target.isa() != artifact.isa:
+            raise MlcError(f"{artifact.name} is for {artifact.isa}, this GPU is {target.isa()}")
+        texts = {code.name: code.image.decode() for code in artifact.kernels}
+        return load_program(
+            artifact.host, texts, artifact.signature, target, slow=slow, on_error=on_error
+        )
+    from mlc.runtime.entry import load_entry
+
+    images = [code.image for code in (*artifact.kernels, *artifact.host)]
+    asks = any(abi.LIBRARY_SYMBOL.encode() in image for image in images)
+    if asks and find_spec("xdsl") is None:
+        raise MlcError(
+            f"{artifact.name} calls np.linalg, np.fft or tells Python something while it runs;"
+            " that needs the compiler's packages: pip install mlc-compiler"
+        )
+    return load_entry(images, artifact.name, artifact.signature, slow=slow, on_error=on_error)
+
+
+def _refuse(artifact: Artifact, captured: int) -> Callable[..., NoReturn]:
+    args = artifact.signature.args
+    wanted = ", ".join(
+        f"{arg.dtype}[{', '.join(map(str, arg.dims))}]" if arg.kind == "array" else arg.kind
+        for arg in args[: len(args) - captured]
+    )
+
+    def refuse(*given: object, **kwargs: object) -> NoReturn:
+        shown = given[: len(given) - captured]
+        found = [
+            f"{getattr(x, 'dtype', type(x).__name__)}{list(getattr(x, 'shape', ()))}" for x in shown
+        ]
+        found += [f"{name}=…" for name in kwargs]
+        raise TypeError(f"{artifact.name} takes ({wanted}), found ({', '.join(found)})")
+
+    return refuse

@@ -1,0 +1,263 @@
+"""Programs for C: objects that ask for nothing, headers that compile, and what a C program gets."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlc
+from mlc.c_files import CProgram, archive
+from mlc.driver import main
+from mlc.runtime.jit import load
+from mlc.runtime.linker import ObjectFile
+
+TARGET = "avx2"
+GCC, GXX = (shutil.which(name) or "" for name in ("gcc", "g++"))
+compiler = pytest.mark.skipif(not (GCC and GXX), reason="gcc and g++ are not installed")
+
+
+def step(w1: Any, x: Any, y: Any) -> Any:
+    def loss(w: Any) -> Any:
+        return ((np.tanh(x @ w) - y) ** 2).mean()
+
+    return w1 - np.float32(0.1) * mlc.grad(loss)(w1)
+
+
+def update(w: Any, g: Any) -> Any:
+    return w - g, (w * w).sum()
+
+
+def picked(x: Any, k: Any) -> Any:
+    return x[k] * 2
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def ordered(x: Any) -> Any:
+    return np.sort(x), np.cumsum(x), np.argmax(x)
+
+
+def halved(x: Any) -> Any:
+    while x.max() > 1:
+        x = x * np.float32(0.5)
+    return x
+
+
+def narrow(x: Any) -> Any:
+    return (x.astype(np.float32) @ x.astype(np.float32).T).astype(np.float16), np.fmod(x, 3)
+
+
+def complex_product(z: Any) -> Any:
+    return z * z.conj()
+
+
+def program(f: Any, *specs: mlc.TensorSpec, target: str = TARGET, **options: Any) -> CProgram:
+    return CProgram(mlc.compile(target=target, **options)(f).lower(*specs).levels)
+
+
+def spec(*shape: Any, dtype: str = "f32") -> mlc.TensorSpec:
+    return mlc.TensorSpec(*shape, dtype=dtype)
+
+
+STEP = (spec(16, 8), spec("B", 16), spec("B", 8))
+ZOO: dict[str, tuple[Any, tuple[mlc.TensorSpec, ...]]] = {
+    "step": (step, STEP),
+    "softmax": (softmax, (spec("B", 100),)),
+    "ordered": (ordered, (spec(100),)),
+    "halved": (halved, (spec(100),)),
+    "narrow": (narrow, (spec(24, 40, dtype="f16"),)),
+    "complex": (complex_product, (spec(30, dtype="c128"),)),
+    "picked": (picked, (spec("N"), spec(dtype="i64"))),
+}
+
+
+@pytest.mark.parametrize("target", ["avx2", "neon"])
+@pytest.mark.parametrize("name", ZOO)
+def test_objects_ask_for_nothing(name: str, target: str) -> None:
+    f, specs = ZOO[name]
+    found = program(f, *specs, target=target)
+    image = ObjectFile.read(found.object())
+    assert not list(image.undefined())
+    assert {x.name for x in image.defined()} == {f.__name__, f"{f.__name__}_check"}
+
+
+def test_the_check_of_the_machine_links_and_runs() -> None:
+    """As far as this machine has what the program needs, it says so."""
+    import ctypes
+    import platform
+
+    if platform.machine() != "x86_64":
+        pytest.skip("the target is of x86-64")
+    code = load([program(step, *STEP).object()], imports={}, exports=("step", "step_check"))
+    assert ctypes.CFUNCTYPE(ctypes.c_int32)(code.address("step_check"))() == 0
+
+
+C = """
+#include <stdio.h>
+#include <string.h>
+#include "step.h"
+#include "update.h"
+#include "picked.h"
+static char memory[1 << 20] __attribute__((aligned(64)));
+static float w[128], x[80], y[40], o[128];
+int main(void) {
+  mlc_context c;
+  int64_t count = 7, k = 9;
+  float total, seven[7] = {0}, two;
+  int i;
+  memset(&c, 0, sizeof c);
+  for (i = 0; i < 128; i++) w[i] = (float)(i % 7) * .125f;
+  for (i = 0; i < 80; i++) x[i] = (float)(i % 5) * .25f;
+  for (i = 0; i < 40; i++) y[i] = (float)(i % 3);
+  printf("%d ", (int)step_call(&c, 5, w, x, y, o));
+  printf("%d ", c.error_value == STEP_ARENA_BYTES(5));
+  printf("%d ", (int)step_call(&c, -1, w, x, y, o));
+  c.arena = memory;
+  c.arena_bytes = STEP_ARENA_BYTES(5);
+  printf("%d %d\\n", step_check(), (int)step_call(&c, 5, w, x, y, o));
+  for (i = 0; i < 128; i++) { uint32_t bits; memcpy(&bits, o + i, 4); printf("%08x", bits); }
+  c.cancel = &count;
+  printf("\\n%d ", (int)step_call(&c, 5, w, x, y, o));
+  c.cancel_base = 7;
+  printf("%d ", (int)step_call(&c, 5, w, x, y, o));
+  c.cancel = 0;
+  c.arena_bytes = sizeof memory;
+  i = (int)update_call(&c, w, o, &total);
+  printf("%d %g %g ", i, w[1], total);
+  printf("%d ", (int)picked_call(&c, 7, seven, &k, &two));
+  printf("%s %d %d\\n", PICKED_ERRORS[c.error_site].text, (int)c.error_value, (int)c.error_extent);
+  return 0;
+}
+"""
+
+
+@compiler
+def test_a_program_of_c(tmp_path: Path) -> None:
+    """Statuses, memory, errors and bits, with headers that compile without a warning."""
+    made = {
+        "step": program(step, *STEP),
+        "update": program(update, spec(128), spec(128), donate="w"),
+        "picked": program(picked, *ZOO["picked"][1]),
+    }
+    for name, found in made.items():
+        (tmp_path / f"{name}.h").write_text(found.header())
+    library = archive({f"{name}.o": found.object() for name, found in made.items()})
+    (tmp_path / "all.a").write_bytes(library)
+    (tmp_path / "main.c").write_text(C)
+    warned = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wno-unused-function"]
+    for command in (
+        [GCC, "-std=c99", *warned, "main.c", "all.a", "-o", "main"],
+        [GXX, "-x", "c++", "-std=c++17", *warned, "-c", "main.c", "-o", "main.o"],
+    ):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    if not runs_here():
+        pytest.skip("this machine has no AVX2")
+    ran = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    first, bits, last = ran.stdout.splitlines()
+    assert first == "2 1 4 0 0"
+    w = (np.arange(128) % 7 * 0.125).astype(np.float32).reshape(16, 8)
+    x = (np.arange(80) % 5 * 0.25).astype(np.float32).reshape(5, 16)
+    y = (np.arange(40) % 3).astype(np.float32).reshape(5, 8)
+    wanted = mlc.compile(target=TARGET, threads=1, dynamic={"x": {0: "B"}, "y": {0: "B"}})(step)
+    found = wanted(w, x, y)
+    assert bits == "".join(f"{n:08x}" for n in found.view(np.uint32).ravel())
+    total = float((w.ravel().astype(np.float64) ** 2).sum())
+    assert last == f"3 0 0 {(w - found).ravel()[1]:.6g} {total:.6g} 1 index 9 7"
+
+
+def runs_here() -> bool:
+    from mlc.runtime.features import lacking
+
+    return not lacking(("avx2", "fma", "bmi2"))
+
+
+def test_the_header_says_what_arguments_are() -> None:
+    text = program(step, *STEP).header()
+    for line in (
+        "   B: any size from 0 on",
+        "   w1: float [16][8], read",
+        "   x: float [B][16], read",
+        "   out: float [16][8], written",
+        "#define STEP_ARENA_BYTES(B) step_arena_bytes(B)",
+    ):
+        assert line in text.splitlines()
+    assert "  float *w: " not in text
+    text = program(update, spec(128), spec(128), donate="w").header()
+    assert "   w: float [128], read, and written over" in text
+    assert "#define UPDATE_ARENA_BYTES() INT64_C(" in text
+    assert "float *w, const float *g, float *out1)" in text
+    text = program(complex_product, spec(30, dtype="c128")).header()
+    assert "   z: double [30][2] (pairs of real and imaginary part), read" in text
+
+
+def inverse(a: Any) -> Any:
+    return np.linalg.det(a) + a
+
+
+def test_what_c_cannot_have() -> None:
+    with pytest.raises(mlc.MlcError, match=r"np\.linalg"):
+        program(inverse, spec(4, 4))
+    with pytest.raises(mlc.MlcError, match="a program for C"):
+        program(softmax, spec(4, 4), target="h200")
+
+    def double(x: Any) -> Any:
+        return x + x
+
+    with pytest.raises(mlc.MlcError, match="'double' is no name in C"):
+        program(double, spec(4))
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--emit header,a`, and one object where there is one thread."""
+    source = tmp_path / "two.py"
+    source.write_text(
+        "import mlc\n\n\n@mlc.compile\ndef two(x: mlc.TensorSpec(3)):\n    return x + x\n"
+    )
+    stem = str(tmp_path / "two")
+    assert main(["build", str(source), "--target", TARGET, "--emit", "header,a", "-o", stem]) == 0
+    assert capsys.readouterr().out.split() == [f"{stem}.h", f"{stem}.a"]
+    assert (tmp_path / "two.a").read_bytes().startswith(b"!<arch>\n")
+    options = ["--target", TARGET, "--threads", "1", "-o", f"{stem}.o"]
+    assert main(["build", str(source), *options]) == 0
+    assert not list(ObjectFile.read((tmp_path / "two.o").read_bytes()).undefined())
+    assert main(["build", str(source), "--target", "h200", "--emit", "header", "-o", stem]) == 1
+    assert "a program for C" in capsys.readouterr().err
+
+
+@compiler
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_the_example_learns_the_same_weights(tmp_path: Path) -> None:
+    """examples/c: bit for bit those of Python on the same target."""
+    examples = Path(__file__).parent.parent / "examples"
+    folder = tmp_path / "c"
+    shutil.copytree(examples / "c", folder)
+    shutil.copy(examples / "digits.npz", tmp_path)
+    made = ["make", f"TARGET={TARGET}", f"MLC={sys.executable} -m mlc", f"PYTHON={sys.executable}"]
+    environment = {**os.environ, "PYTHONPATH": str(examples.parent)}
+    done = subprocess.run(
+        made, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    if not runs_here():
+        pytest.skip("this machine has no AVX2")
+    ran = subprocess.run([folder / "train"], cwd=folder, capture_output=True, text=True, check=True)
+    assert "% of 261 other digits" in ran.stdout
+    network = runpy.run_path(str(examples / "c" / "network.py"))
+    x, y, *weights = network["numbers"]()
+    step = network["step"].with_options(target=TARGET, threads=1)
+    for _ in range(30):
+        for k in range(0, 1536, 64):
+            *weights, _loss = step(*weights, x[k : k + 64], y[k : k + 64], np.float32(0.2))
+    assert (folder / "weights.bin").read_bytes() == b"".join(w.tobytes() for w in weights)
