@@ -196,6 +196,9 @@ def _blocked(problem: Problem, target: CpuTarget) -> Iterator[Words]:
         for columns in sorted({_rounded(size, tile.n, problem.n) for size in most}):
             outer = (*_whole("n", columns, problem.n), *_whole("k", depth, problem.k))
             yield (*outer, pack_b, *inner, *pack_a, *ends)
+            if team:  # each worker copies what it reads
+                own = Block("m", _share(problem.m, tile.m, problem.threads), team=True)
+                yield (*outer, own, replace(pack_b, team=False), *pack_a, *ends)
         columns = _rounded(target.l2_bytes // 2 // (depth * item), tile.n, problem.n)
         near = _near_rows(problem, rows, columns, tile, row, target)
         if near and not packed:
