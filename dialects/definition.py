@@ -1,17 +1,23 @@
 """
 The definition of an op: xDSL's, but its assembly format is read when an op is first printed or
-parsed. A program that is compiled and run prints none.
+parsed. A program that is compiled and run prints none. From here on xDSL's own ops are defined so
+too, if nobody has imported them before.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from xdsl import irdl
 from xdsl.irdl import IRDLOperation
 from xdsl.irdl import irdl_op_definition as defined_at_once
-from xdsl.parser import Parser
-from xdsl.printer import Printer
+
+from mlc.dialects import quick as quick  # before classes are derived from xDSL's
+
+if TYPE_CHECKING:
+    from xdsl.parser import Parser
+    from xdsl.printer import Printer
 
 OpT = TypeVar("OpT", bound=IRDLOperation)
 
@@ -40,3 +46,6 @@ def irdl_op_definition(cls: type[OpT]) -> type[OpT]:
 
     defined.parse, defined.print = classmethod(parse), print_
     return defined
+
+
+irdl.irdl_op_definition = irdl_op_definition

@@ -11,6 +11,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from mlc.dialects import definition as definition  # before xDSL's ops are defined
 from mlc.dialects.sizes import (
     MOST,
     Atom,
@@ -85,20 +86,26 @@ def spell_dim(dim: Dim) -> str:
 
 
 _WIDEST_BYTES = 16  # of an element
+_DIMS = "_mlc_dims"  # of a type's own dictionary, which no comparison looks at
 
 
 def as_tensor(kind: Attribute) -> TensorType[Attribute]:
     """The type itself, which must be a tensor's."""
     assert isinstance(kind, TensorType)
-    return cast(TensorType[Attribute], kind)
+    return cast("TensorType[Attribute]", kind)
 
 
 def shape_of(kind: Attribute) -> Shape:
-    """The dims of a tensor type, symbols from its encoding."""
-    assert isinstance(kind, TensorType)
-    if isinstance(kind.encoding, DimsAttr):
-        return kind.encoding.data
-    return tuple(Dim.const(size) for size in kind.get_shape())
+    """The dims of a tensor type, symbols from its encoding: found once, and kept on the type."""
+    known = kind.__dict__.get(_DIMS)
+    if known is None:
+        assert isinstance(kind, TensorType)
+        if isinstance(kind.encoding, DimsAttr):
+            known = kind.encoding.data
+        else:
+            known = tuple(Dim.const(size) for size in kind.get_shape())
+        vars(kind)[_DIMS] = known
+    return known
 
 
 @lru_cache(maxsize=8192)

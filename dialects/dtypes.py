@@ -153,12 +153,18 @@ class UnknownElementError(VerifyException, TypeError):
     """An element type that no dtype has: a TypeError to callers, and what a verifier says."""
 
 
+_ROW = "_mlc_row"  # of a type's own dictionary, which no comparison looks at
+
+
 def dtype_of(element_type: Attribute) -> DType:
     """The row of an IR element type; UnknownElementError for one that no dtype has."""
-    found = _BY_IR.get(element_type)
+    found = element_type.__dict__.get(_ROW)
     if found is None:
-        known = ", ".join(_BY_NAME)
-        raise UnknownElementError(f"element type {element_type} is not one of {known}")
+        found = _BY_IR.get(element_type)
+        if found is None:
+            known = ", ".join(_BY_NAME)
+            raise UnknownElementError(f"element type {element_type} is not one of {known}")
+        vars(element_type)[_ROW] = found
     return found
 
 

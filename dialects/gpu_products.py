@@ -6,6 +6,7 @@ SOURCE: PTX ISA 8.0, wgmma, stmatrix
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -14,8 +15,10 @@ from xdsl.dialects.builtin import (
     Float8E5M2Type,
     Float16Type,
     Float32Type,
+    IndexType,
     IntegerAttr,
     IntegerType,
+    MemRefType,
     UnitAttr,
     VectorType,
     i32,
@@ -31,8 +34,9 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
-from xdsl.traits import Pure
+from xdsl.traits import MemoryReadEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.definition import irdl_op_definition
@@ -92,6 +96,49 @@ class StoreMatrixOp(IRDLOperation):
         if more or not _is_pair(kind):
             found = ", ".join(sorted(map(str, kinds)))
             raise VerifyException(f"{self.name}: {found}; expected pairs of bf16 or f16")
+
+
+@irdl_op_definition
+class LoadMatrixOp(IRDLOperation):
+    """
+    Reads matrices of 8 rows of 16 bytes of what a block shares, one for each pair of elements of
+    the result: thread 8 k + r says where row r of the k-th begins, and thread 4 g + t gets places
+    2 t and 2 t + 1 of row g; of `turned` matrices of column g.
+
+    ```mlir
+    %x = mlc_gpu.load_matrix %tile[%i, %j] turned : memref<32x136xbf16, 3> -> vector<8xbf16>
+    ```
+    """
+
+    name = "mlc_gpu.load_matrix"
+    source = operand_def(MemRefType)
+    at = var_operand_def(IndexType)
+    turned = opt_prop_def(UnitAttr)
+    result = result_def(VectorType)
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = (
+        "$source `[` $at `]` (`turned` $turned^)? attr-dict `:` type($source) `->` type($result)"
+    )
+
+    @staticmethod
+    def of(
+        source: SSAValue, at: Sequence[SSAValue], kind: Attribute, *, turned: bool
+    ) -> LoadMatrixOp:
+        properties: dict[str, Attribute] = {"turned": UnitAttr()} if turned else {}
+        return LoadMatrixOp.create(
+            operands=[source, *at], result_types=[kind], properties=properties
+        )
+
+    def verify_(self) -> None:
+        source = cast("MemRefType[Attribute]", self.source.type)
+        kind = cast("VectorType[Attribute]", self.result.type)
+        narrow = isinstance(source.element_type, BFloat16Type | Float16Type)
+        whole = kind.element_type == source.element_type and kind.get_shape() in ((4,), (8,))
+        if not narrow or not whole or len(source.get_shape()) != len(self.at):
+            raise VerifyException(
+                f"{self.name}: {kind} of {source}; expected 4 or 8 elements of bf16 or f16, and an"
+                " index for each axis"
+            )
 
 
 def _is_pair(kind: Attribute) -> bool:
@@ -294,6 +341,8 @@ MMA_F64 = (8, 8, 4)
 """Of machines before sm_90. SOURCE: PTX ISA, mma.m8n8k4"""
 PADDING = {2: 8, 4: 4, 8: 4}
 """Elements, by bytes of one, by which staged rows are longer: a warp reads all banks at once."""
+TURNED_PADDING = {2: 8, 4: 8, 8: 4}
+"""The same of rows along the other axis: of 16 bits matrices are read, else elements."""
 ACCESS_BYTES = 16  # that a thread reads at once
 
 
@@ -373,4 +422,4 @@ class RoundTf32Op(IRDLOperation):
         return RoundTf32Op.create(operands=[value], result_types=[value.type])
 
 
-PRODUCTS = (MmaOp, RoundTf32Op, StoreMatrixOp, DescriptorOp, WgmmaOp, WgmmaWaitOp)
+PRODUCTS = (MmaOp, RoundTf32Op, LoadMatrixOp, StoreMatrixOp, DescriptorOp, WgmmaOp, WgmmaWaitOp)

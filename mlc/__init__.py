@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from mlc.frontend.call.disabled import disable
     from mlc.frontend.call.spec import TensorSpec
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
+    from mlc.frontend.importers import stablehlo
+    from mlc.frontend.importers.jax import wrap as jax
     from mlc.frontend.staging.items import prange
     from mlc.frontend.trace.autocast import autocast
     from mlc.frontend.trace.constant import constant
@@ -91,6 +93,8 @@ _PLACES = {
     "prange": "mlc.frontend.staging.items",
     "random": "mlc.frontend.random:",
     "torch": "mlc.frontend.call.torch_bridge:",
+    "jax": "mlc.frontend.importers.jax:wrap",
+    "stablehlo": "mlc.frontend.importers.stablehlo:",
     "load": "mlc.saved",
     "set_threads": "mlc.runtime.threads",
     "get_threads": "mlc.runtime.threads",
@@ -145,6 +149,7 @@ __all__ = [
     "jacfwd",
     "jacobian",
     "jacrev",
+    "jax",
     "jvp",
     "linearize",
     "load",
@@ -157,6 +162,7 @@ __all__ = [
     "scan",
     "register_container",
     "set_threads",
+    "stablehlo",
     "stop_gradient",
     "stream",
     "torch",

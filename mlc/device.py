@@ -68,4 +68,5 @@ def load_gpu(
         target,
         slow=slow,
         on_error=raiser(artifact.sites),
+        arena_bytes=lambda sizes: artifact.memory.arena_bytes(sizes, 1),
     )

@@ -34,6 +34,7 @@ EXECUTABLE = (
     "gpu",
     "saving",
     "c",
+    "stablehlo",
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp
@@ -25,3 +25,14 @@ def structure_of(kernel: KernelOp) -> Hashable:
         if op.regions:
             found.append(str(op))
     return tuple(found)
+
+
+_SPELLED = "_mlc_spelled"  # of an attribute's own dictionary, which no comparison looks at
+
+
+def spelled(attribute: Attribute) -> str:
+    """An attribute as it is printed: once, and kept on it."""
+    found = attribute.__dict__.get(_SPELLED)
+    if found is None:
+        found = attribute.__dict__[_SPELLED] = str(attribute)
+    return found

@@ -129,8 +129,7 @@ def held_in(loop: ControlOp) -> set[Operation]:
 
 def ops_in(block: Block) -> Iterator[Operation]:
     """The ops of a block and of the regions in it, in order."""
-    for op in block.ops:
-        yield from op.walk()
+    yield from block.walk()
 
 
 def _is_dear(op: TensorOp) -> bool:

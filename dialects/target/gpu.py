@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from mlc.dialects.dtypes import DType
 from mlc.dialects.target.facts import MathUnit, Roof
 from mlc.lazy_dataclass import dataclass
 
@@ -163,6 +164,16 @@ class GpuTarget:
     def starts_s(self, threads: int = 1) -> tuple[float, float]:
         """As of a CPU; barriers inside a block are part of what it computes."""
         return self.kernel_start_s, 0.0
+
+    def tensor_flops_per_s(self, dtype: DType) -> float:
+        """Of tensor cores on factors of a dtype, f32 as tf32; 0: they do not multiply such."""
+        if not dtype.is_inexact or dtype.kind == "complex":
+            return 0.0
+        rates = {
+            1: self.tensor_f8_flops_per_s, 2: self.tensor_f16_flops_per_s,
+            4: self.tensor_tf32_flops_per_s, 8: self.tensor_f64_flops_per_s,
+        }  # fmt: skip
+        return rates[dtype.bytes]
 
     @property
     def multiplies_in_groups(self) -> bool:

@@ -91,10 +91,12 @@ def _binds_before(op: Operation) -> Iterator[BindOp]:
 
 def limits_at(op: Operation, symbols: Iterable[str]) -> dict[str, Dim]:
     """The limits, in symbols of arguments, of those symbols that are bound before an op."""
+    if not (wanted := set(symbols)):
+        return {}
     function: Operation | None = op
     while function is not None and not isinstance(function, FuncOp):
         function = function.parent_op()
-    wanted = set(symbols) - set(symbols_of(function) if function is not None else ())
+    wanted -= set(symbols_of(function) if function is not None else ())
     found: dict[str, Dim] = {}
     for bind in _binds_before(op) if wanted else ():
         if (name := bind.symbol.data) in wanted:
@@ -119,4 +121,4 @@ def with_limits(module: Operation, sizes: Mapping[str, int]) -> dict[str, int]:
 
 def at_most(op: Operation, dim: Dim) -> Dim:
     """The largest value, in symbols of arguments, of a size that an op may say."""
-    return highest(dim, limits_at(op, dim.symbols()))
+    return dim if dim.constant is not None else highest(dim, limits_at(op, dim.symbols()))

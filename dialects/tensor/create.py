@@ -227,7 +227,7 @@ def dense(array: Array, dtype: DType) -> DenseIntOrFPElementsAttr:
     if flat.size > 1 and (flat.view(f"V{dtype.bytes}") == flat[:1].view(f"V{dtype.bytes}")).all():
         flat = flat[:1]
     if dtype.kind == "bool":
-        bits = cast(TensorType[IntegerType], kind)
+        bits = cast("TensorType[IntegerType]", kind)
         return DenseIntOrFPElementsAttr.from_list(bits, [int(v) for v in flat])
     return DenseIntOrFPElementsAttr(kind, BytesAttr(np.ascontiguousarray(flat).tobytes()))  # pyright: ignore[reportArgumentType]
 

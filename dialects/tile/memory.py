@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
+    eq,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -134,17 +135,19 @@ class LoadOp(IRDLOperation):
     """
     A tile of memory in registers. Outside the memory it holds `fill`, which is 0 if not said. The
     tile's axes are the memory's last ones; or else `as` names them, and the subscripts say where
-    each lies.
+    each lies. `ahead`: on a GPU the tile that lies so many rows further will be read soon.
 
     ```mlir
     %t = mlc_tile.load %c[%g, %i, %j] : !mlc_tile.frag<12x32xf32>
     %t = mlc_tile.load %c[%j + n, %i + m] as "mn" : !mlc_tile.frag<12x32xf32>
+    %t = mlc_tile.load %c[%i + m, n] as "mn" ahead 33 : !mlc_tile.frag<1x131072xf32>
     ```
     """
 
     name = "mlc_tile.load"
     at = prop_def(ExpressionsAttr)
     axes = opt_prop_def(StringAttr)
+    ahead = opt_prop_def(IntegerAttr.constr(eq(i64)))
     fill = opt_prop_def(IntegerAttr | FloatAttr)
     view = operand_def(ViewType)
     positions = var_operand_def(INDEX)
@@ -178,6 +181,8 @@ class LoadOp(IRDLOperation):
     def verify_(self) -> None:
         tile = frag_of(self.result)
         _check_tile(self.name, self.at, self.axes, self.view, self.positions, tile)
+        if self.ahead is not None and (self.axes is None or self.ahead.value.data < 1):
+            raise VerifyException(f"{self.name}: ahead; expected rows, and axes that have names")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -186,6 +191,8 @@ class LoadOp(IRDLOperation):
         if self.fill is not None:
             printer.print_string(" fill ")
             print_number(printer, self.fill)
+        if self.ahead is not None:
+            printer.print_string(f" ahead {self.ahead.value.data}")
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.result.type)
@@ -196,9 +203,12 @@ class LoadOp(IRDLOperation):
         view, at = parse_access(parser, positions)
         axes = parser.parse_str_literal() if parser.parse_optional_keyword("as") else None
         fill = parse_number(parser) if parser.parse_optional_keyword("fill") else None
+        ahead = parser.parse_integer() if parser.parse_optional_keyword("ahead") else None
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         op = cls.of(view, at, positions.values, parser.parse_type(), axes=axes, fill=fill)
+        if ahead is not None:
+            op.properties["ahead"] = IntegerAttr(ahead, i64)
         op.attributes |= attributes
         return op
 

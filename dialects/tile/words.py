@@ -256,7 +256,8 @@ class Overlap(Word):
 class Hold(Word):
     """
     On a GPU: so many whole rows a block of threads, each of which holds vectors of so many lanes of
-    its row between what is done to the row. A `cluster` of blocks has a row together.
+    its row between what is done to the row. A `cluster` of blocks has a row together. Level 2 is
+    asked for the row so many rows `ahead`.
     """
 
     NAME = "hold"
@@ -264,6 +265,7 @@ class Hold(Word):
     threads: int = named(most=1024)
     lanes: int = named(most=16)
     cluster: int = named(most=8, default=1)
+    ahead: int = named(least=0, default=0)
 
 
 Words = tuple[Word, ...]

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from typing import cast
 
 from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import ComplexType, IntegerAttr, MemRefType, VectorType, i64
+from xdsl.dialects.builtin import ComplexType, IntegerAttr, MemRefType, VectorType, i32, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects import gpu
 from mlc.dialects.complex_ops import PairOp, PartOp
 from mlc.dialects.lanes import lanes_of
 from mlc.lazy_dataclass import dataclass
-from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder, item_bytes
 
 POINTER_ALIGNMENT = 16
@@ -43,6 +43,7 @@ class GpuBuilder(LoopBuilder):
     def __init__(self, entry: Block) -> None:
         super().__init__(entry)
         self._divisors: dict[SSAValue, int] = {}
+        self._narrow = False
         self.strides: dict[SSAValue, Sequence[Index]] = {}
 
     # places -----------------------------------------------------------------------------------
@@ -90,7 +91,33 @@ class GpuBuilder(LoopBuilder):
         """
         if isinstance(x, int) and isinstance(y, int):
             return x % y
+        if self._narrow and not isinstance(x, int) and isinstance(y, int) and y != 1:
+            return self._in_32_bits(arith.RemUIOp, x, y)
         return 0 if y == 1 else self._binary(arith.RemUIOp, x, y, False)
+
+    def div(self, x: Index, y: Index) -> Index:
+        if self._narrow and not isinstance(x, int) and isinstance(y, int) and y != 1:
+            return self._in_32_bits(arith.DivUIOp, x, y)
+        return super().div(x, y)
+
+    @contextmanager
+    def narrow(self, *, fits: bool) -> Generator[None]:
+        """
+        Inside, what is divided by a number is below 2^31, if it fits: by 32 bits, of which the
+        upper half of a product is one instruction, of 64 about ten.
+        """
+        before, self._narrow = self._narrow, fits
+        try:
+            yield
+        finally:
+            self._narrow = before
+
+    def _in_32_bits(self, op: type[Operation], x: SSAValue, y: int) -> SSAValue:
+        def cast(value: SSAValue, kind: Attribute) -> SSAValue:
+            return self.once(arith.IndexCastOp.create(operands=[value], result_types=[kind]))
+
+        operands = [cast(x, i32), self.constant(IntegerAttr(y, i32), i32)]
+        return cast(self.once(op.create(operands=operands, result_types=[i32])), INDEX)
 
     def split(self, number: Index, sizes: Sequence[Index]) -> list[Index]:
         """A position in row-major order as one index per size."""

@@ -5,6 +5,9 @@ The classical scheme: Volkov & Demmel, "Benchmarking GPUs to tune dense linear a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 from mlc.dialects.analysis.access import Nest
 from mlc.dialects.analysis.matmul_axes import (
     ContractionRoles,
@@ -19,7 +22,8 @@ from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.columns import ColumnFoldPhase
 from mlc.lowering.gpu.contraction_nest import ContractionNest
-from mlc.lowering.gpu.mma_tile import MmaTile
+from mlc.lowering.gpu.mma_staged import StagedMmaTile
+from mlc.lowering.gpu.mma_tile import STAGED, MmaTile
 from mlc.lowering.gpu.parts import PartsTile, Shared
 from mlc.lowering.gpu.phase import Work, device_builder
 from mlc.lowering.gpu.staged import StagedTile, copies
@@ -28,6 +32,8 @@ from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder, memory_type
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope
+
+MOST_TILE = 256  # rows, columns or summed elements of a tile, which begins in a factor
 
 
 @dataclass(frozen=True)
@@ -74,17 +80,34 @@ class TilePhase:
         b = c.b
         assert isinstance(b, GpuBuilder)
         down, across, batch = self.tiles(c)
-        shares = shares_of(self.op, self.schedule)
-        share, *at = b.split(b.block_number(), [shares, *batch, down, across])
+        with b.narrow(fits=_fits(c)):
+            shares = shares_of(self.op, self.schedule)
+            share, *at = b.split(b.block_number(), [shares, *batch, down, across])
+            self._write(s, c, at, share, shares)
+
+    def _write(
+        self, s: KernelScope, c: ContractionNest, at: Sequence[Index], share: Index, shares: int
+    ) -> None:
+        dtype = STAGED[self.cut.mma] if self.cut.mma else c.dtype
+        staged = self.cut.slots and copies(s, c, self.cut, dtype)
         if self.cut.mma:
-            MmaTile(s, c, self.cut, at).write()
-            return
-        if self.cut.parts:
+            (StagedMmaTile if staged else MmaTile)(s, c, self.cut, at).write()
+        elif self.cut.parts:
             mine = None if shares == 1 else Shared(share, self.schedule.share)
             PartsTile(s, c, self.cut, at, mine).write()
-            return
-        staged = self.cut.slots and copies(s, c, self.cut)
-        (StagedTile if staged else Tile)(s, c, self.cut, at).write()
+        else:
+            (StagedTile if staged else Tile)(s, c, self.cut, at).write()
+
+
+def _fits(c: ContractionNest) -> bool:
+    """Whether no place in factors and result, flattened, takes more than 31 bits."""
+    m, n, k = (c.size.m, c.size.n, c.size.k)
+    batch = [c.letter_sizes[letter] for letter in c.batch]
+    known = [size for size in (m, n, k, *batch) if isinstance(size, int)]
+    if len(known) < 3 + len(batch):
+        return False
+    m, n, k, *batch = (max(size, MOST_TILE) for size in known)
+    return prod(batch) * max(m * n, m * k, k * n) < 1 << 31
 
 
 def shares_of(op: Product, schedule: Schedule) -> int:

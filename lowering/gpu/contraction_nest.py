@@ -11,6 +11,7 @@ from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.window import ConvOp
 from mlc.lazy_dataclass import dataclass
+from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import ORIGIN, Lanes, Position
@@ -81,21 +82,14 @@ class ContractionNest:
         found: dict[str, Position] = {}
         if self.joined(word):
             return {**dict.fromkeys(word, ORIGIN), word[-1]: at}
+        assert isinstance(self.b, GpuBuilder)
         rest = at.base
         for c in reversed(word[1:]):
             size = self.letter_sizes[c]
-            quotient = self.b.div(rest, size)
-            found[c] = Position(
-                self.b.sub(rest, self.b.mul(quotient, size)), at.step if c == word[-1] else 0
-            )
-            rest = quotient
+            found[c] = Position(self.b.rem(rest, size), at.step if c == word[-1] else 0)
+            rest = self.b.div(rest, size)
         found[word[0]] = Position(rest, at.step if len(word) == 1 else 0)
         return found
-
-    def operand(self, e: Lanes, which: int, at: dict[str, Position]) -> SSAValue:
-        """An operand's element in the dtype of the sum, prologue included."""
-        value = e.fetch(self.op.operands[which], self.op.operand_point(e, which, at))
-        return e.convert(value, self.op.dtype, self.dtype)
 
     def multiply_add(self, e: Lanes, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
         """x * y + z in the contraction's dtype."""

@@ -10,7 +10,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import BFloat16Type, IntegerAttr, IntegerType, MemRefType, ModuleOp, f32
 from xdsl.ir import Attribute, Operation
 
-from mlc.dialects import functions, gpu, par
+from mlc.dialects import functions, gpu, par, vec
 from mlc.dialects.gpu_async import RegistersOp
 from mlc.dialects.gpu_clusters import CLUSTER_ATTRIBUTE, ClusterBarrierOp, SendOp
 from mlc.dialects.gpu_copies import CopyAsyncOp, CopyGroupOp, CopyWaitOp
@@ -147,6 +147,17 @@ def _cluster_barrier(e: FunctionText, op: ClusterBarrierOp) -> None:
     e.do(f'call void asm sideeffect "{body}", "~{{memory}}"()')
 
 
+def _prefetch(e: FunctionText, op: vec.PrefetchOp) -> None:
+    """Into level 2: LLVM has no rule for its own prefetches here."""
+    source, *indices = op.operands
+    buffer = e.buffer(source)
+    at = e.address(buffer, indices, inside=False)
+    wide = f"{e.type(buffer.type)} {at}"
+    if not e.type(buffer.type).endswith("addrspace(1)"):
+        wide = f"ptr addrspace(1) {e.put(f'addrspacecast {wide} to ptr addrspace(1)')}"
+    e.do(f"call void @llvm.nvvm.prefetch.global.L2({wide})")
+
+
 def _copy_async(e: FunctionText, op: CopyAsyncOp) -> None:
     """Past the first cache where a copy has 16 bytes: nobody else of the block reads them."""
     source, target = e.buffer(op.source), e.buffer(op.target)
@@ -228,6 +239,7 @@ GPU_RULES.on(gpu.ShuffleOp, _shuffle)
 GPU_RULES.on(SendOp, _send)
 GPU_RULES.on(ClusterBarrierOp, _cluster_barrier)
 GPU_RULES.on(CopyAsyncOp, _copy_async)
+GPU_RULES.on(vec.PrefetchOp, _prefetch)
 GPU_RULES.on(CopyGroupOp, _copy_group)
 GPU_RULES.on(CopyWaitOp, _copy_wait)
 GPU_RULES.on(func.ReturnOp, _return)

@@ -225,6 +225,23 @@ def _registers_of(e: FunctionText, value: SSAValue) -> list[str]:
     return [e.put(f"extractelement <{words} x i32> {whole}, i32 {k}") for k in range(words)]
 
 
+def _load_matrix(e: FunctionText, op: gp.LoadMatrixOp) -> None:
+    kind = cast("VectorType[Attribute]", op.result.type)
+    words = kind.get_shape()[0] // 2
+    place = e.address(e.buffer(op.source), op.at)
+    turned = "" if op.turned is None else ".trans"
+    parts = f"{{{', '.join(['i32'] * words)}}}"
+    made = e.put(
+        f"call {parts} @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{words}{turned}.b16.p3"
+        f"(ptr addrspace(3) {place})"
+    )
+    vector = "poison"
+    for k in range(words):
+        word = e.put(f"extractvalue {parts} {made}, {k}")
+        vector = e.put(f"insertelement <{words} x i32> {vector}, i32 {word}, i32 {k}")
+    e.define(op.result, f"bitcast <{words} x i32> {vector} to {e.type(kind)}")
+
+
 def _round_tf32(e: FunctionText, op: gp.RoundTf32Op) -> None:
     word = e.put(f"call i32 @llvm.nvvm.f2tf32.rna(float {e[op.value]})")
     e.define(op.result, f"bitcast i32 {word} to float")
@@ -286,6 +303,7 @@ RULES.on(ga.BulkWaitOp, _bulk_wait)
 RULES.on(ga.AsyncFenceOp, _async_fence)
 RULES.on(gp.StoreMatrixOp, _store_matrix)
 RULES.on(gp.DescriptorOp, _descriptor)
+RULES.on(gp.LoadMatrixOp, _load_matrix)
 RULES.on(gp.MmaOp, _mma)
 RULES.on(gp.RoundTf32Op, _round_tf32)
 RULES.on(gp.WgmmaOp, _wgmma)

@@ -16,15 +16,19 @@ from mlc.dialects.gpu_products import (
     MMA_F64,
     MMA_SHAPES,
     PADDING,
+    TURNED_PADDING,
     WARP_LANES,
+    LoadMatrixOp,
     MmaOp,
     RoundTf32Op,
 )
 from mlc.dialects.lanes import vector_type
+from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.nest_words import Stage
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.contraction_nest import ContractionNest
+from mlc.lowering.gpu.tile import shares
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import memory_type
 from mlc.lowering.loops.element import Position
@@ -49,7 +53,12 @@ class Side:
     length: int  # rows of the tile, or columns
     buffer: SSAValue
     along_k: bool  # whether adjacent threads read adjacent summed elements
+    turned: bool  # whether the tile lies summed place by summed place
     lanes: int  # elements of one read
+
+    def at(self, place: Index, step: Index) -> list[Index]:
+        """Indices in the tile of a row, or column, and a summed place."""
+        return [step, place] if self.turned else [place, step]
 
 
 class MmaTile:
@@ -77,17 +86,25 @@ class MmaTile:
             self._side(c.rhs, c.n, self.first_column, c.size.n, cut.n),
         )
 
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Tiles of each factor that are staged at once: none of them has a number here."""
+        return ()
+
     def _side(self, which: int, word: str, first: Index, most: Index, length: int) -> Side:
-        depth = self.cut.k + PADDING[self.dtype.bytes]
-        buffer = self.b.shared(memory_type(self.dtype), (length, depth))
         last, along_k = self.c.last_letters(which), self.c.walks_summed(which)
+        turned = not along_k and self.dtype.bytes in TURNED_PADDING
+        shape = (length, self.cut.k + PADDING[self.dtype.bytes])
+        if turned:
+            shape = (self.cut.k, length + TURNED_PADDING[self.dtype.bytes])
+        buffer = self.b.shared(memory_type(self.dtype), (*self.slots, *shape))
         walked = self.c.roles.k if along_k else word
         size, lanes = self.c.letter_sizes[walked[-1]], ACCESS_BYTES // self.c.op.dtype.bytes
         if len(last) > 1 or last != walked[-1] or not isinstance(size, int):
             lanes = 1
         while isinstance(size, int) and size % lanes:
             lanes //= 2
-        return Side(which, word, first, most, length, buffer, along_k, lanes)
+        return Side(which, word, first, most, length, buffer, along_k, turned, lanes)
 
     def write(self) -> None:
         """Tiles along the summed axis, then what follows."""
@@ -103,16 +120,11 @@ class MmaTile:
 
     def _shares(self, side: Side) -> list[tuple[Index, Index]]:
         """Of a factor's tile what this thread reads: summed places, and places along the other."""
-        b, cut = self.b, self.cut
-        threads = self.s.schedule.threads
-        walked = (cut.k if side.along_k else side.length) // side.lanes
-        found: list[tuple[Index, Index]] = []
-        for part in range(cut.k * side.length // side.lanes // threads):
-            number = b.add(self.thread, part * threads)
-            inner = b.mul(b.rem(number, walked), side.lanes)
-            outer = b.div(number, walked)
-            found.append((inner, outer) if side.along_k else (outer, inner))
-        return found
+        tile, threads = (self.cut.k, side.length), self.s.schedule.threads
+        windows = isinstance(self.c.op, ConvOp)
+        return shares(
+            self.b, self.thread, threads, tile, side.lanes, along_k=side.along_k, windows=windows
+        )
 
     def _read(self, k: Index) -> list[SSAValue]:
         """This thread's shares of both tiles from k on; zero past the edges."""
@@ -123,7 +135,7 @@ class MmaTile:
                 inside = b.both(
                     b.compare("lt", at_k, self.c.size.k), b.compare("lt", at, side.most)
                 )
-                read = partial(self._elements, side, at, at_k)
+                read = self._elements(side, at, at_k)
                 nothing = partial(b.element, 0, self.dtype, side.lanes)
                 if isinstance(inside, bool):
                     found.append(read() if inside else nothing())
@@ -131,18 +143,24 @@ class MmaTile:
                     found.append(b.pick(inside, read, nothing))
         return found
 
-    def _elements(self, side: Side, at: Index, at_k: Index) -> SSAValue:
-        """Adjacent elements of a factor as they are staged, prologue included."""
+    def _elements(self, side: Side, at: Index, at_k: Index) -> Callable[[], SSAValue]:
+        """
+        What reads adjacent elements of a factor as they are staged, prologue included. Where they
+        are is computed at once: others of the same summed place share that.
+        """
         step = 1 if side.lanes > 1 else 0
-        e = self.s.lanes(side.lanes)
+        e, op = self.s.lanes(side.lanes), self.c.op
         letters = {
             **self.batch,
             **self.c.split(side.word, Position(at, 0 if side.along_k else step)),
             **self.c.split(self.c.roles.k, Position(at_k, step if side.along_k else 0)),
         }
-        op = self.c.op
-        value = e.fetch(op.operands[side.which], op.operand_point(e, side.which, letters))
-        return e.convert(value, op.dtype, self.dtype)
+        point = op.operand_point(e, side.which, letters)
+
+        def read() -> SSAValue:
+            return e.convert(e.fetch(op.operands[side.which], point), op.dtype, self.dtype)
+
+        return read
 
     def _stage(self, read: Sequence[SSAValue]) -> None:
         """Writes this thread's shares to shared memory, of f32 the part that is multiplied."""
@@ -155,13 +173,13 @@ class MmaTile:
                 )
                 if self.dtype is F32:
                     parts = [b.value(RoundTf32Op.of(x)) for x in parts]
-                if side.along_k and side.lanes > 1:
+                if side.along_k != side.turned and side.lanes > 1:
                     whole = value if self.dtype is not F32 else self._vector(parts)
-                    b.store_vector(whole, side.buffer, [place, step], None)
+                    b.store_vector(whole, side.buffer, side.at(place, step), None)
                     continue
                 for k, x in enumerate(parts):
-                    at = [place, b.add(step, k)] if side.along_k else [b.add(place, k), step]
-                    b.store(x, side.buffer, at)
+                    spot = (place, b.add(step, k)) if side.along_k else (b.add(place, k), step)
+                    b.store(x, side.buffer, side.at(*spot))
 
     def _vector(self, parts: Sequence[SSAValue]) -> SSAValue:
         """Elements as one vector."""
@@ -173,17 +191,17 @@ class MmaTile:
 
     # products ---------------------------------------------------------------------------------
 
-    def _multiply(self, sums: Sequence[SSAValue]) -> list[SSAValue]:
-        """All steps of the tile that is staged."""
+    def _multiply(self, sums: Sequence[SSAValue], slot: Sequence[Index] = ()) -> list[SSAValue]:
+        """All steps of the tile that is staged, in a slot where there are several."""
         cut, (m, n, depth) = self.cut, self.shape
         found = list(sums)
         for k in range(0, cut.k, depth):
             lhs = [
-                self._factor(self.sides[0], self.warp_row, u * m, k, m)
+                self._factor(self.sides[0], self.warp_row, (u * m, m), k, slot)
                 for u in range(cut.rows // m)
             ]
             rhs = [
-                self._factor(self.sides[1], self.warp_column, v * n, k, n)
+                self._factor(self.sides[1], self.warp_column, (v * n, n), k, slot)
                 for v in range(cut.columns // n)
             ]
             for u, x in enumerate(lhs):
@@ -192,19 +210,21 @@ class MmaTile:
                     found[number] = self.b.value(MmaOp.of(x, y, found[number]))
         return found
 
-    def _factor(self, side: Side, base: Index, first: int, k: int, rows: int) -> SSAValue:
-        """A thread's part of one instruction's factor, which has so many rows."""
-        b, depth = self.b, self.shape[2]
+    def _factor(
+        self, side: Side, base: Index, span: tuple[int, int], k: int, slot: Sequence[Index]
+    ) -> SSAValue:
+        """A thread's part of one instruction's factor; `span`: its first row, and how many."""
+        b, depth, (first, rows) = self.b, self.shape[2], span
+        if self.dtype.bytes == 2:
+            return self._matrices(side, b.add(base, first), rows, k, slot)
         width = max(1, 4 // self.dtype.bytes)  # summed elements side by side
         kind: Attribute = vector_type(self.dtype.register, rows * depth // WARP_LANES)
         row = b.add(b.add(base, first), self.group)
         parts: list[SSAValue] = []
         for unit in range(rows * depth // WARP_LANES // width):
             down, along = (unit % 2, unit // 2) if rows == 16 else (0, unit)
-            at = [
-                b.add(row, 8 * down),
-                b.add(b.mul(self.quad, width), k + along * QUAD * width),
-            ]
+            step = b.add(b.mul(self.quad, width), k + along * QUAD * width)
+            at = [*slot, *side.at(b.add(row, 8 * down), step)]
             if width == 1:
                 parts.append(b.load(side.buffer, at))
             else:
@@ -214,6 +234,22 @@ class MmaTile:
         found = self._vector(parts)
         assert found.type == kind
         return found
+
+    def _matrices(
+        self, side: Side, first: Index, rows: int, k: int, slot: Sequence[Index]
+    ) -> SSAValue:
+        """The same of 16 bits: matrices of 8 x 8 down the rows, then along the summed axis."""
+        b, count = self.b, rows // 8
+        lane, number = b.rem(self.thread, 8), b.div(b.rem(self.thread, WARP_LANES), 8)
+        number = b.rem(number, 2 * count)  # threads that say no place have another's
+        down, along = b.rem(number, count), b.div(number, count)
+        if side.turned:
+            place, step = b.add(first, b.mul(down, 8)), b.add(b.mul(along, 8), b.add(lane, k))
+        else:
+            place, step = b.add(first, b.add(b.mul(down, 8), lane)), b.add(b.mul(along, 8), k)
+        at = [b.index(i) for i in (*slot, *side.at(place, step))]
+        kind = vector_type(self.dtype.register, rows * self.shape[2] // WARP_LANES)
+        return b.value(LoadMatrixOp.of(side.buffer, at, kind, turned=side.turned))
 
     # what follows -----------------------------------------------------------------------------
 

@@ -10,15 +10,18 @@ for k:  wait for the tile of k; barrier
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
+from mlc.dialects.dtypes import DType
 from mlc.dialects.gpu_copies import CopyAsyncOp, CopyGroupOp, CopyWaitOp
+from mlc.dialects.gpu_products import ACCESS_BYTES
 from mlc.dialects.tile.nest_words import Stage
+from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.contraction_nest import ContractionNest
 from mlc.lowering.gpu.tile import LANES, Tile
 from mlc.lowering.loops.arithmetic import Index
@@ -36,24 +39,54 @@ quarters of the warp are served at once. SOURCE: CUTLASS, RowMajorInterleaved<2>
 measured: docs/measurements.md, products of f32 on a GPU"""
 
 
-def copies(s: KernelScope, c: ContractionNest, cut: Stage) -> bool:
-    """Whether tiles can be copied as they lie: whole ones, of memory, of the dtype of the sums."""
+def copies(s: KernelScope, c: ContractionNest, cut: Stage, dtype: DType) -> bool:
+    """Whether tiles can be copied as they lie: whole ones, of memory, of this dtype."""
     blocks = (cut.m, cut.n, cut.k)
     sizes = (c.size.m, c.size.n, c.size.k)
     if not all(isinstance(n, int) and n % by == 0 for n, by in zip(sizes, blocks, strict=True)):
         return False
-    one = s.lanes(1)
+    one, lanes = s.lanes(1), ACCESS_BYTES // dtype.bytes
     for which, across in ((c.lhs, c.roles.m), (c.rhs, c.n)):
         operand = c.op.operands[which]
         buffer = one.buffers.get(operand)
-        if buffer is None or buffer.dtype is not c.dtype or buffer.strides[-1] != 1:
+        if buffer is None or buffer.dtype is not dtype or buffer.strides[-1] != 1:
             return False
-        if not all(isinstance(n, int) and n % LANES == 0 for n in buffer.strides[:-1]):
+        if not all(isinstance(n, int) and n % lanes == 0 for n in buffer.strides[:-1]):
             return False  # copies of 16 bytes begin at multiples of them
         last = c.words[which][-1]
         if not c.joined(c.roles.k if last in c.roles.k else across):
             return False
     return True
+
+
+def copy_ahead(
+    b: GpuBuilder,
+    end: Index,
+    cut: Stage,
+    zeros: Sequence[SSAValue],
+    copy: Callable[[Index, Index], None],
+    multiply: Callable[[Sequence[SSAValue], SSAValue], Sequence[SSAValue]],
+) -> Sequence[SSAValue]:
+    """The sums after all tiles: `copy` begins that of a step into a place."""
+    depth, slots = cut.k, cut.slots
+    for number in range(slots - 1):
+        b.when(b.compare("lt", number * depth, end), partial(copy, number * depth, number))
+        b.add_op(CopyGroupOp.create())
+
+    def step(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
+        *sums, here = carried
+        ahead = b.choose(b.compare("eq", here, 0), slots - 1, b.sub(here, 1))  # the last step's
+        b.add_op(CopyWaitOp.of(slots - 2))
+        b.barrier()
+        following = b.add(k, (slots - 1) * depth)
+        b.when(b.compare("lt", following, end), partial(copy, following, ahead))
+        b.add_op(CopyGroupOp.create())
+        sums = multiply(sums, here)
+        following = b.choose(b.compare("eq", here, slots - 1), 0, b.add(here, 1))
+        return [*sums, b.index(following)]
+
+    *sums, _ = b.loop(0, end, depth, step, [*zeros, b.index(0)])
+    return sums
 
 
 class StagedTile(Tile):
@@ -81,38 +114,15 @@ class StagedTile(Tile):
     def write(self) -> None:
         """Tiles along the summed axis, then the epilogue."""
         b, cut = self.b, self.cut
-        depth, stages, end = cut.k, cut.slots, self.c.size.k
         count = cut.rows * cut.columns // LANES
-        unrolled: dict[str, Attribute] = {"mlc.unroll": IntegerAttr(depth, i64)}
-        for number in range(stages - 1):
-            b.when(b.compare("lt", number * depth, end), partial(self.copy, number * depth, number))
-            b.add_op(CopyGroupOp.create())
+        unrolled: dict[str, Attribute] = {"mlc.unroll": IntegerAttr(cut.k, i64)}
 
-        def step(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
-            *sums, here = carried
-            ahead = self._before(here)
-            b.add_op(CopyWaitOp.of(stages - 2))
-            b.barrier()
-            following = b.add(k, (stages - 1) * depth)
-            b.when(b.compare("lt", following, end), partial(self.copy, following, ahead))
-            b.add_op(CopyGroupOp.create())
-            multiply = partial(self.multiply, place=[here])
-            sums = b.loop(0, depth, 1, multiply, sums, unrolled)
-            return [*sums, self._after(here)]
+        def multiply(sums: Sequence[SSAValue], here: SSAValue) -> Sequence[SSAValue]:
+            one = partial(self.multiply, place=[here])
+            return b.loop(0, cut.k, 1, one, sums, unrolled)
 
-        begin = [*[b.element(0, self.c.dtype, LANES)] * count, b.index(0)]
-        *sums, _ = b.loop(0, end, depth, step, begin)
-        self.finish_rows(sums)
-
-    def _after(self, place: SSAValue) -> SSAValue:
-        """The place after one, or the first."""
-        b, last = self.b, self.cut.slots - 1
-        return b.index(b.choose(b.compare("eq", place, last), 0, b.add(place, 1)))
-
-    def _before(self, place: SSAValue) -> Index:
-        """The place before one, or the last: that of the step before."""
-        b, last = self.b, self.cut.slots - 1
-        return b.choose(b.compare("eq", place, 0), last, b.sub(place, 1))
+        zeros = [b.element(0, self.c.dtype, LANES)] * count
+        self.finish_rows(copy_ahead(b, self.c.size.k, cut, zeros, self.copy, multiply))
 
     def copy(self, k: Index, place: Index) -> None:
         """Begins to copy this thread's share of the tiles from k on."""

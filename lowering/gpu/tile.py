@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
+from mlc.dialects.gpu_products import WARP_LANES
 from mlc.dialects.lanes import vector_type
+from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.nest_words import Stage
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.contraction_nest import ContractionNest
@@ -19,6 +21,36 @@ from mlc.lowering.loops.kernel import KernelScope
 
 LANES = 4  # elements of one access to shared memory
 PADDING = 4  # elements by which rows of a staged tile are longer: fewer bank conflicts
+
+
+def shares(
+    b: GpuBuilder,
+    thread: Index,
+    threads: int,
+    tile: tuple[int, int],
+    lanes: int = 1,
+    *,
+    along_k: bool,
+    windows: bool,
+) -> list[tuple[Index, Index]]:
+    """
+    Of a tile of so many summed elements and places along the other axis, what a thread reads of
+    each. Neighbours walk as memory does; single elements of windows that lie along the other axis
+    are of few summed places for each thread, since these are divided by the letters' sizes.
+    """
+    depth, length = tile
+    walked, warps = (depth if along_k else length) // lanes, threads // WARP_LANES
+    single = windows and lanes == 1 and not along_k
+    if single and walked % WARP_LANES == depth % warps == 0:
+        warp, lane = b.div(thread, WARP_LANES), b.rem(thread, WARP_LANES)
+        places = [b.add(lane, at) for at in range(0, walked, WARP_LANES)]
+        return [(b.add(warp, at), x) for at in range(0, depth, warps) for x in places]
+    found: list[tuple[Index, Index]] = []
+    for part in range(depth * length // lanes // threads):
+        number = b.add(thread, part * threads)
+        inner, outer = b.mul(b.rem(number, walked), lanes), b.div(number, walked)
+        found.append((inner, outer) if along_k else (outer, inner))
+    return found
 
 
 class Tile:
@@ -88,16 +120,12 @@ class Tile:
 
         Neighbouring threads walk the axis along which memory does.
         """
-        b, cut = self.b, self.cut
+        cut = self.cut
         length = cut.m if which == self.c.lhs else cut.n
         along_k = self.c.words[which][-1] in self.c.roles.k
-        found: list[tuple[Index, Index]] = []
-        for part in range(cut.k * length // self.s.schedule.threads):
-            number = b.add(self.thread, part * self.s.schedule.threads)
-            by = cut.k if along_k else length
-            outer, inner = b.div(number, by), b.rem(number, by)
-            found.append((inner, outer) if along_k else (outer, inner))
-        return found
+        tile, threads = (cut.k, length), self.s.schedule.threads
+        windows = isinstance(self.c.op, ConvOp)
+        return shares(self.b, self.thread, threads, tile, along_k=along_k, windows=windows)
 
     def read(self, k: Index) -> list[SSAValue]:
         """This thread's shares of both operands' tiles from k on; zero past the edges."""
@@ -114,20 +142,29 @@ class Tile:
                 assert not isinstance(inside, bool)
                 value = b.pick(
                     inside,
-                    partial(self.element, which, word, at, at_k),
+                    self.element(which, word, at, at_k),
                     partial(b.element, 0, self.c.dtype, 1),
                 )
                 found.append(value)
         return found
 
-    def element(self, which: int, word: str, at: Index, at_k: Index) -> SSAValue:
-        """An operand's element, prologue included."""
+    def element(self, which: int, word: str, at: Index, at_k: Index) -> Callable[[], SSAValue]:
+        """
+        What reads an operand's element, prologue included. Where it is is computed at once: others
+        of the same summed place share that.
+        """
+        e, c = self.s.lanes(1), self.c
         letters = {
             **self.batch,
-            **self.c.split(word, Position(at)),
-            **self.c.split(self.c.roles.k, Position(at_k)),
+            **c.split(word, Position(at)),
+            **c.split(c.roles.k, Position(at_k)),
         }
-        return self.c.operand(self.s.lanes(1), which, letters)
+        point = c.op.operand_point(e, which, letters)
+
+        def read() -> SSAValue:
+            return e.convert(e.fetch(c.op.operands[which], point), c.op.dtype, c.dtype)
+
+        return read
 
     def stage(self, read: Sequence[SSAValue]) -> None:
         """Writes this thread's shares to shared memory."""

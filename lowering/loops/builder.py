@@ -76,7 +76,7 @@ def buffer_type(
 def as_memref(kind: Attribute) -> MemRefType[Attribute]:
     """The type itself, which must be a memref's."""
     assert isinstance(kind, MemRefType)
-    return cast(MemRefType[Attribute], kind)
+    return cast("MemRefType[Attribute]", kind)
 
 
 def static(index: Index) -> int:

@@ -46,9 +46,9 @@ def splat(value: float, dtype: DType, lanes: int) -> DenseIntOrFPElementsAttr:
 def _splat_cached(value: float, dtype: DType, lanes: int) -> DenseIntOrFPElementsAttr:
     kind = vector_type(dtype.register, lanes)
     if dtype.kind == "float":
-        floats = cast(VectorType[AnyFloat], kind)
+        floats = cast("VectorType[AnyFloat]", kind)
         return DenseIntOrFPElementsAttr.from_list(floats, [float(value)])
-    return DenseIntOrFPElementsAttr.from_list(cast(VectorType[IntegerType], kind), [int(value)])
+    return DenseIntOrFPElementsAttr.from_list(cast("VectorType[IntegerType]", kind), [int(value)])
 
 
 @lru_cache(maxsize=4096)

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.analysis.access import RESULTS, Nest, nest_of
+from mlc.dialects.analysis.alike import spelled
 from mlc.dialects.analysis.nests import ops_in
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import dtype_of
@@ -279,7 +280,7 @@ def structure(op: KernelOp, strides: Strides, sites: Sequence[int], *, serial: b
     """A text that two kernels share exactly when their code is the same."""
     numbers: dict[SSAValue, int] = {a: k for k, a in enumerate(op.block.args)}
     lines = [
-        str(op.schedule),
+        "None" if op.schedule is None else spelled(op.schedule),
         str(list(strides.inputs)),
         str(list(sites)),
         str(op.overwritten),
@@ -287,12 +288,13 @@ def structure(op: KernelOp, strides: Strides, sites: Sequence[int], *, serial: b
     if serial:
         lines.append(f"serial, strides {strides.dense} {strides.outputs}")
     lines.append(str(op.shared_inputs))
-    lines += [str(a.type) for a in op.block.args]
+    lines += [spelled(a.type) for a in op.block.args]
     for inner in ops_in(op.block):
         operands = [numbers[x] for x in inner.operands]
         arguments = (a for region in inner.regions for a in region.block.args)
         for result in (*inner.results, *arguments):
             numbers[result] = len(numbers)
-        properties = sorted((k, str(v)) for k, v in inner.properties.items())
-        lines.append(f"{inner.name} {operands} {properties} {[str(r.type) for r in inner.results]}")
+        properties = sorted((k, spelled(v)) for k, v in inner.properties.items())
+        kinds = [spelled(r.type) for r in inner.results]
+        lines.append(f"{inner.name} {operands} {properties} {kinds}")
     return "\n".join(lines)

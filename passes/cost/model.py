@@ -129,12 +129,3 @@ def counts_of(kernel: KernelOp, sizes: Mapping[str, int]) -> Counts:
     flops, read, written = (dim.evaluate(sizes) for dim in cost.data)
     count = accesses(kernel).evaluate(sizes)
     return Counts(flops=flops, bytes_read=read, bytes_written=written, accesses=count)
-
-
-def weighted_flops(kernel: KernelOp, sizes: Mapping[str, int]) -> float:
-    """Arithmetic with each op weighted by its time relative to an addition."""
-    return sum(
-        op.cost().flops.evaluate(sizes) * op.WEIGHT
-        for op in kernel.block.ops
-        if isinstance(op, TensorOp)
-    )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from mlc.dialects.dtypes import BF16, F16, DType
+from mlc.dialects.dtypes import BF16, F16, F64, DType
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.create import ConstantOp, IotaOp
 from mlc.dialects.tensor.op import TensorOp
@@ -81,9 +81,12 @@ def _by_cycles(kind: type[TensorOp], dtype: DType, target: CpuTarget) -> int:
 
 
 def _by_weight(kind: type[TensorOp], dtype: DType, target: GpuTarget) -> int:
-    if issubclass(kind, ContractOp) and dtype in (BF16, F16) and target.multiplies_in_groups:
-        return round(ATTO * kind.FLOPS / target.tensor_f16_flops_per_s)
-    return at_peak(kind.WEIGHT * max(kind.FLOPS, 1), target)
+    if issubclass(kind, ContractOp):
+        tensor = dtype is F64 or (dtype in (BF16, F16) and target.multiplies_in_groups)
+        if tensor and (rate := target.tensor_flops_per_s(dtype)):
+            return round(ATTO * kind.FLOPS / rate)
+    slower = target.f32_flops_per_s / target.f64_flops_per_s if dtype is F64 else 1.0
+    return round(slower * at_peak(kind.WEIGHT * max(kind.FLOPS, 1), target))
 
 
 POINTS: Mapping[type[Target], Callable[[type[TensorOp], DType, Any], int]] = {

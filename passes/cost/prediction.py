@@ -15,18 +15,19 @@ from mlc.dialects.dims import Dim, highest
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.op import TensorOp
-from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import bounds_of
 from mlc.dialects.tile.kernel import CallOp, called
 from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
-from mlc.dialects.tile.words import Tile
 from mlc.passes.cost.cycles import kernel_cycles
-from mlc.passes.cost.model import kernel_cost, weighted_flops
+from mlc.passes.cost.gpu_products import flops_per_s, product_flops_per_s
+from mlc.passes.cost.model import kernel_cost
 from mlc.passes.cost.ops import at_peak, point_cost
 from mlc.passes.cost.streams import Traffic, work_of_traffic
 from mlc.passes.cost.traffic import traffic_of
 from mlc.passes.cost.walk import work_of
 from mlc.passes.cost.work import ATTO, FAR, LEVELS, Clock, Work, moved, of_cycles, seconds
+from mlc.passes.tile.stream_block import StreamBlock, holds_streams
 
 PICO = ATTO // 10**12
 Predicted = tuple[Work, int]
@@ -107,17 +108,21 @@ def _called(
 def _launched(
     op: KernelOp, traffic: Traffic, sizes: Mapping[str, int], target: GpuTarget, _: int
 ) -> Predicted:
-    flops = weighted_flops(op, sizes)
-    words = op.schedule.data.cuts if op.schedule is not None else ()
-    if any(isinstance(word, Tile) for word in words):
-        products = (x for x in op.block.ops if isinstance(x, ContractOp))
-        multiplied = sum(x.cost().flops.evaluate(sizes) for x in products)
-        flops -= multiplied * (1 - target.f32_flops_per_s / target.tensor_f16_flops_per_s)
+    streams = holds_streams(op)
+    ops = (StreamBlock.of_kernel(op) if streams else op).block.ops
+    multiplied, rest = 0.0, 0.0
+    for x in (x for x in ops if isinstance(x, TensorOp)):
+        work = x.WEIGHT * x.cost().flops.evaluate(sizes)
+        if isinstance(x, Product):
+            multiplied += work / product_flops_per_s(x, op.schedule, target)
+        else:
+            rest += work / flops_per_s(x.dtype, target)
+    # streams compute what is no product while others are multiplied
+    core = round(ATTO * (max(multiplied, rest) if streams else multiplied + rest))
     read, written = (
-        moved(sum(x.bytes for x in streams), LEVELS - 1)
-        for streams in (traffic.reads, traffic.writes)
+        moved(sum(x.bytes for x in way), LEVELS - 1) for way in (traffic.reads, traffic.writes)
     )
-    return Work(at_peak(flops, target), read, written, starts=1), 1
+    return Work(core, read, written, starts=1), 1
 
 
 WORKS: Mapping[

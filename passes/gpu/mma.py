@@ -27,7 +27,7 @@ WIDE = 90
 FEW = 4  # times as many multiprocessors as blocks: threads divide a product among more; estimated
 LEAST = 8  # rows, columns and summed elements from which a tile is worth it
 RESIDENT = 2
-"""Blocks of a multiprocessor; where windows move, places need the registers of the second."""
+"""Blocks of a multiprocessor; places of windows of f64 need the registers of the second."""
 STAGED_BYTES = 64  # of a row of a factor's tile
 TILES = {
     2: ((128, 128, 64, 32), (64, 64, 32, 16)),
@@ -38,6 +38,11 @@ TILES = {
 By bytes of a factor: rows and columns of a block of eight warps, and of a warp; the large ones
 where they fill the machine. A thread has 64 registers of sums at most.
 """
+WINDOWS = (128, 64, 32, 32)
+"""The same of convolutions, whose threads compute the places of windows: rows are theirs alone.
+Measured: docs/measurements.md, "Products by tensor cores on a GPU"."""
+WINDOWS_DEPTH = {2: 32, 4: 16, 8: 16}  # summed elements, by bytes of a factor
+SLOTS = {2: 2, 8: 3}  # tiles that asynchronous copies fill, by bytes of a factor
 
 
 def warps_of(op: Product, target: GpuTarget) -> Iterator[Stage]:
@@ -51,17 +56,23 @@ def warps_of(op: Product, target: GpuTarget) -> Iterator[Stage]:
         return
     (m, n, _), batches = sizes, product(known[c] for c in roles.batch).constant
     large, small = TILES[dtype.bytes]
+    large = WINDOWS if isinstance(op, ConvOp) else large
     fills = False
     if m is not None and n is not None and batches is not None:
         many, most = (batches * -(-m // tile[0]) * -(-n // tile[1]) for tile in (large, small))
         if most * FEW < target.sm_count:
             return
         fills = many >= target.sm_count
-    depth = STAGED_BYTES // dtype.bytes
-    resident = 1 if isinstance(op, ConvOp) else RESIDENT
-    mma = _name(dtype, target)
+    depth, slots, mma = STAGED_BYTES // dtype.bytes, 0, _name(dtype, target)
+    resident = RESIDENT
+    if isinstance(op, ConvOp):
+        depth, resident = WINDOWS_DEPTH[dtype.bytes], 1 if dtype is F64 else RESIDENT
+    elif target.has_async_copy:
+        slots = SLOTS.get(dtype.bytes, 0)
     for rows, columns, high, wide in (large, small) if fills else (small, large):
-        yield Stage(rows, columns, depth, rows=high, columns=wide, resident=resident, mma=mma)
+        yield Stage(
+            rows, columns, depth, rows=high, columns=wide, slots=slots, resident=resident, mma=mma
+        )
 
 
 def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) -> str | None:
@@ -75,6 +86,7 @@ def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) 
     warps = (stage.m // stage.rows) * (stage.n // stage.columns)
     access = threads * (ACCESS_BYTES // op.dtype.bytes)
     staged = (stage.m + stage.n) * (stage.k + PADDING[dtype.bytes]) * dtype.bytes
+    staged *= max(1, stage.slots)
     if (
         stage.rows % m
         or stage.columns % n
@@ -85,7 +97,8 @@ def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) 
         or any(length * stage.k % access for length in (stage.m, stage.n))
         or staged > target.shared_bytes_per_block
         or stage.parts
-        or stage.slots
+        or stage.slots == 1
+        or (stage.slots and dtype is F32)  # rounded on their way
         or schedule.share
     ):
         return (

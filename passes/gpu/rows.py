@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from mlc.dialects.dims import product, shape_of
+from mlc.dialects.dims import Shape, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import GpuTarget
@@ -18,11 +18,18 @@ ACCESS_BYTES = 16  # the widest load or store of one thread. Source: PTX ISA, ld
 VECTORS = 4  # of a thread, so that enough bytes are under way
 MOST_VECTORS = 8  # where that saves threads of other warps
 MOST_ELEMENTS = 32  # of one fragment in a thread's registers
+AHEAD_TIMES = 4  # as many rows there are, at least
 WORD_BYTES = 4  # the least that blocks of a cluster send each other
 BLOCK_THREADS = 128  # of a block with several rows
 MOST_THREADS = 1024
 CLUSTERS = (2, 4, 8)
 CLUSTER_THREADS = 512  # of each block of a cluster
+AHEAD_BYTES = 8 << 20
+"""
+Of rows that level 2 is asked for while others are computed, where each is a block's; blocks of a
+cluster, which wait for each other, gain nothing. Measured: docs/measurements.md, "Rows, attention
+and blocks on a GPU"
+"""
 
 
 def rows_of(kernel: KernelOp, target: GpuTarget) -> Iterator[Words]:
@@ -46,13 +53,31 @@ def rows_of(kernel: KernelOp, target: GpuTarget) -> Iterator[Words]:
         yield from _clusters(kernel, vectors, lanes, target)
         return
     count = product(space[0]).constant
-    for threads in (each, 2 * each, each // 2, 4 * each):
+    ahead = _ahead(kernel, *space) if each > warp else 0
+    for threads, far in (
+        (each, ahead),
+        (each, 0),
+        (2 * each, ahead),
+        (each // 2, 0),
+        (4 * each, 0),
+    ):
         fits = 1 <= threads <= MOST_THREADS and -(-vectors // threads) * lanes <= MOST_ELEMENTS
         if fits and (threads == each or threads < 2 * vectors):
             rows = max(BLOCK_THREADS // threads, 1) if threads <= warp else 1
             if count is not None:
                 rows = min(rows, _power_of_two(max(count, 1)))
-            yield (Hold(rows, threads * rows, lanes),)
+            yield (Hold(rows, threads * rows, lanes, ahead=far),)
+
+
+def _ahead(kernel: KernelOp, rows: Shape, columns: Shape) -> int:
+    """Rows that are asked for before their block begins: 0 where they are few, or short."""
+    read = [x for x in kernel.inputs if shape_of(x.type) == (*rows, *columns)]
+    item_bytes = sum(dtype_of(tensor_of(x).element_type).bytes for x in read)
+    count, size = product(rows).constant, product(columns).constant
+    if not count or not size or not item_bytes:
+        return 0
+    ahead = AHEAD_BYTES // (size * item_bytes)
+    return ahead if ahead * AHEAD_TIMES <= count else 0
 
 
 def _clusters(kernel: KernelOp, vectors: int, lanes: int, target: GpuTarget) -> Iterator[Words]:

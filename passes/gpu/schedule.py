@@ -54,6 +54,8 @@ PARTS = (
 Rows and columns of a tile, parts of the threads, what they stage, and time for a sum. Measured: as
 above
 """
+OF_WINDOWS = ((128, 64, 1, 16, 1.1), (64, 128, 1, 16, 1.1))
+"""The same of convolutions alone: products of such a size copy their tiles. Measured: as above"""
 MOST_SHARES, LEAST_STEPS = 32, 2  # of the summed elements, and steps of each
 SUM_SECONDS, STEP_SECONDS, RESULT_SECONDS = 5.7e-12, 6e-7, 3e-8
 """Of a sum of a tile where time for one is 1, of a step that waits for memory, and of a result"""
@@ -142,7 +144,7 @@ class _Cut:
 
     stage: Stage
     each: float
-    read: float = 0.0
+    read: tuple[float, float] = (0.0, 0.0)  # of a row, and of a column
     share: int = 0
 
     def schedule(self, axis: int) -> Schedule:
@@ -160,7 +162,7 @@ class _Cut:
         shares = -(-sizes.k // k) if k else 1
         blocks = shares * sizes.batches * -(-sizes.m // cut.m) * -(-sizes.n // cut.n)
         count = max(-(-blocks // target.sm_count), ALONE)
-        step = cut.m * cut.n * self.each + (cut.m + cut.n) * self.read
+        step = cut.m * cut.n * self.each + cut.m * self.read[0] + cut.n * self.read[1]
         sums = count * step * k * SUM_SECONDS
         waits = 0.0 if cut.slots else -(-k // cut.k) * STEP_SECONDS
         results = count * cut.m * cut.n / BLOCK_THREADS * RESULT_SECONDS
@@ -171,7 +173,7 @@ class _Cut:
 def _plain(op: Product, block: int, tile: int) -> Iterator[_Cut]:
     """Tiles whose results are stored in fours, side by side in memory."""
     if isinstance(op, ContractOp):
-        yield _Cut(Stage(block, block, DEPTH, rows=tile, columns=tile), PLAIN, READ)
+        yield _Cut(Stage(block, block, DEPTH, rows=tile, columns=tile), PLAIN, (READ, READ))
 
 
 def _staged(op: Product, sizes: Extents | None, least: int, target: GpuTarget) -> Iterator[_Cut]:
@@ -201,13 +203,16 @@ def _in_parts(
     item = op.summand().bytes
     if sizes is None or order != "any" or op.summand().kind == "complex":
         return
-    read = READ if isinstance(op, ContractOp) else READ_WINDOWS
-    for rows, columns, parts, deep, each in PARTS:
+    windows, roles = not isinstance(op, ContractOp), thread_roles(op)
+    first, second = READ_WINDOWS if windows else READ, READ
+    read = (second, first) if roles is not None and roles.swapped else (first, second)
+    for rows, columns, parts, deep, each in (*OF_WINDOWS, *PARTS) if windows else PARTS:
         least = max(parts, BLOCK_THREADS // min(rows, columns))
         depths = (deep >> n for n in range(8) if deep >> n >= least)
         shared = ((n, item * (n * (rows + columns + 8) + parts * rows * columns)) for n in depths)
         depth = next((n for n, size in shared if n < 2 * sizes.k and size <= STATIC), least)
-        stage = Stage(rows, columns, depth, rows=4, columns=4, parts=parts)
+        high = rows * columns * parts // (4 * BLOCK_THREADS)
+        stage = Stage(rows, columns, depth, rows=high, columns=4, parts=parts)
         yield _Cut(stage, each, read)
         blocks = sizes.batches * -(-sizes.m // rows) * -(-sizes.n // columns)
         most = min(MOST_SHARES, sizes.k // (LEAST_STEPS * depth))

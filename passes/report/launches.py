@@ -21,6 +21,7 @@ from mlc.dialects.gpu_products import MmaOp, WgmmaOp
 from mlc.dialects.lanes import element_of, lanes_of
 from mlc.dialects.target import GpuTarget
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.report.columns import aligned
 from mlc.passes.report.report import KernelReport
 
 WORD_BYTES = 4
@@ -311,17 +312,11 @@ def _is_global(kind: MemRefType[Attribute]) -> bool:
 def _tensor_cores(function: func.FuncOp, target: GpuTarget) -> tuple[str, float]:
     """What they multiply in a function, and the operations that the unit does each second."""
     for op in function.walk():
-        if isinstance(op, WgmmaOp):
-            dtype, rate = dtype_of(op.element), target.tensor_f16_flops_per_s
-            eighths = target.tensor_f8_flops_per_s
-            return f"{dtype.name} by wgmma", eighths if dtype.bytes == 1 else rate
-        if isinstance(op, MmaOp):
-            rates = {
-                2: target.tensor_f16_flops_per_s, 4: target.tensor_tf32_flops_per_s,
-                8: target.tensor_f64_flops_per_s,
-            }  # fmt: skip
-            name = "tf32" if op.dtype.bytes == 4 else op.dtype.name
-            return f"{name} by mma", rates[op.dtype.bytes]
+        if isinstance(op, WgmmaOp | MmaOp):
+            dtype = op.dtype if isinstance(op, MmaOp) else dtype_of(op.element)
+            name = "tf32" if dtype.bytes == 4 else dtype.name
+            unit = "mma" if isinstance(op, MmaOp) else "wgmma"
+            return f"{name} by {unit}", target.tensor_flops_per_s(dtype)
     wide = any(x.type == F64.ir for op in function.walk() for x in op.results)
     return "", target.f64_flops_per_s if wide else target.f32_flops_per_s
 
@@ -356,11 +351,4 @@ def launches_table(launches: Sequence[LaunchReport]) -> list[str]:
                 f"{roof * 1e6:,.2f} us ({x.roof})" if roof else "",
             )
         )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if k in (0, len(HEADS) - 1) else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    return [line.rstrip() for line in aligned(rows, (0, len(HEADS) - 1), "  ")]

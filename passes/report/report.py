@@ -47,6 +47,7 @@ from mlc.passes.cost.tile_loops import (
     work_of_loop,
 )
 from mlc.passes.remarks import place
+from mlc.passes.report.columns import aligned
 from mlc.passes.report.copies import Copy, copies_of
 from mlc.passes.report.timeline import Memory, handed_to, spell
 
@@ -411,19 +412,6 @@ def _cells(
     )
 
 
-def _aligned(rows: Sequence[tuple[tuple[str, ...], str]]) -> list[str]:
-    """The rows, each cell under its head: names on the left, numbers on the right."""
-    widths = [max(least, *(len(cells[k]) for cells, _ in rows)) for k, least in enumerate(WIDTHS)]
-    lines: list[str] = []
-    for cells, behind in rows:
-        padded = [
-            cell.ljust(width) if k < 2 else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ]
-        lines.append(f"{' '.join(padded)}  {behind}".rstrip())
-    return lines
-
-
 def plan_table(plan: Plan) -> str:
     """
     The plan as text: a row for each kernel, below it as 3.0, 3.1 its phases; buffers and copies.
@@ -433,13 +421,16 @@ def plan_table(plan: Plan) -> str:
         rows.append(_row(k, str(k.number)))
         rows += [_row(phase, f"  {k.number}.{phase.number}") for phase in k.phases]
     rows.append((_cells("total", "", total(plan), plan.predicted_s), ""))
-    lines = _aligned(rows)
-    for x in plan.intermediates:
-        lines.append(
-            f"buffer {_between(x)}: written by kernel {written_by(x)}, read by {read_by(x)}"
-        )
-    for x in plan.tiles:
-        lines.append(f"tile {_between(x)}: written by phase {written_by(x)}, read by {read_by(x)}")
+    cells = aligned([row for row, _ in rows], (0, 1), " ", WIDTHS)
+    lines = [f"{line}  {behind}".rstrip() for line, (_, behind) in zip(cells, rows, strict=True)]
+    lines += (
+        f"buffer {_between(x)}: written by kernel {written_by(x)}, read by {read_by(x)}"
+        for x in plan.intermediates
+    )
+    lines += (
+        f"tile {_between(x)}: written by phase {written_by(x)}, read by {read_by(x)}"
+        for x in plan.tiles
+    )
     return "\n".join([*lines, *map(str, plan.copies)])
 
 

@@ -4,7 +4,7 @@ The word `hold`: blocks of threads that take so many rows each, which they keep 
 ```
 hold(rows 4, threads 128, lanes 8)
     load %x[m, n] … : frag<8192x768xbf16>
-->  work %i in 8192 step 4 raster 1 threads 128 lanes 8 {
+->  work %i in 8192 step 4 raster 1 threads 128 lanes 8 {       // `ahead 9`: on loads of rows
       load %x[%i + m, n] … : frag<4x768xbf16>
 ```
 """
@@ -18,7 +18,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.tile.control import INDEX
 from mlc.dialects.tile.expression import ExpressionsAttr
 from mlc.dialects.tile.kernel import KernelOp
-from mlc.dialects.tile.memory import StoreOp
+from mlc.dialects.tile.memory import LoadOp, StoreOp, axes_of
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import frag_of
 from mlc.dialects.tile.words import Hold
@@ -41,6 +41,10 @@ def hold(kernel: KernelOp, word: Hold) -> None:
         body.add_op(op)
     body.add_op(YieldOp.of())
     move_ops(ops, 0, Cut("m", word.rows), body.args[0])
+    if word.ahead:
+        for op in ops:
+            if isinstance(op, LoadOp) and {"m", "n"} <= set(axes_of(op.axes, frag_of(op.result))):
+                op.properties["ahead"] = IntegerAttr(word.ahead, i64)
     work = WorkOp.create(
         properties={
             "extents": ArrayAttr([ExpressionsAttr((extent,))]),

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.analysis.alike import structure_of
+from mlc.dialects.analysis.alike import spelled, structure_of
 from mlc.dialects.analysis.shares import LOADS, loads_of_tiles
 from mlc.dialects.dims import DimsAttr
 from mlc.dialects.errors import MlcError
@@ -136,16 +136,15 @@ def _structure(kernel: KernelOp, layouts: list[Layout]) -> str:
     """A text that two kernels share exactly when their programs are the same."""
     numbers: dict[SSAValue, int] = {a: k for k, a in enumerate(kernel.block.args)}
     lines = [str(kernel.schedule), str(layouts), str(kernel.shared_inputs)]
-    lines += [str(a.type) for a in kernel.block.args]
+    lines += [spelled(a.type) for a in kernel.block.args]
     for op in kernel.block.ops:
         operands = [numbers[x] for x in op.operands]
         for result in op.results:
             numbers[result] = len(numbers)
-        properties = sorted((k, str(v)) for k, v in op.properties.items())
+        properties = sorted((k, spelled(v)) for k, v in op.properties.items())
         inner = [str(op)] if op.regions else []
-        lines.append(
-            f"{op.name} {operands} {properties} {[str(r.type) for r in op.results]} {inner}"
-        )
+        kinds = [spelled(r.type) for r in op.results]
+        lines.append(f"{op.name} {operands} {properties} {kinds} {inner}")
     return "\n".join(lines)
 
 

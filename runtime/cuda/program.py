@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 OnError = Callable[[int, int, int], NoReturn]
 """(site, value, extent) of the error word; raises what NumPy raises, at the user's line."""
 
+ArenaBytes = Callable[[Sequence[int]], int]
+"""Values of the symbols -> bytes of what is between kernels."""
+
 MOST_REPLAYS = 64  # calls of a program with different sizes, on different streams
 POINTER_ALIGNMENT = 16  # bytes; what kernels take for granted of every buffer
 
@@ -66,13 +69,14 @@ def load_program(
     *,
     slow: Callable[..., object],
     on_error: OnError,
+    arena_bytes: ArenaBytes | None = None,
 ) -> LoadedProgram:
     """
     The program on this process's GPU. GpuError where there is none, or another one than the
     program is for. `ptx`: of each kernel, by name.
 
     `slow` gets the arguments that the program does not take. `on_error` raises for a run-time error
-    of the kernels.
+    of the kernels. `arena_bytes`: what is between kernels, for an error where there is no room.
     """
     found = device()
     have, want = found.compute_capability, target.compute_capability
@@ -81,7 +85,9 @@ def load_program(
             f"the program is compiled for {target.sm}, the GPU ({found.name}) has compute "
             f'capability {have}; compile it with target="cuda"'
         )
-    return LoadedProgram(found, plan, ptx, signature, slow=slow, on_error=on_error)
+    return LoadedProgram(
+        found, plan, ptx, signature, slow=slow, on_error=on_error, arena_bytes=arena_bytes
+    )
 
 
 class LoadedProgram:
@@ -96,8 +102,10 @@ class LoadedProgram:
         *,
         slow: Callable[..., object],
         on_error: OnError,
+        arena_bytes: ArenaBytes | None = None,
     ) -> None:
         self._device, self._plan, self._signature = on, plan, signature
+        self._arena_bytes = arena_bytes
         self._solution = solve(signature)
         self._slow, self._on_error = slow, on_error
         self._arenas: dict[int, Block] = {}  # by stream
@@ -161,8 +169,24 @@ class LoadedProgram:
             self._entry.set_busy(True)
             try:
                 return self._run(args, arguments, symbols)
+            except MemoryError as error:
+                raise MemoryError(f"{error}; {self._needs(arguments, symbols)}") from None
             finally:
                 self._entry.set_busy(False)
+
+    def _needs(self, arguments: Sequence[Argument], symbols: Mapping[str, int]) -> str:
+        """What a call takes, by the plan's parts."""
+        copied = sum(x.host.nbytes for x in arguments if x.host is not None and not x.number)
+        results = sum(
+            named_dtype(x.dtype).bytes * math.prod(dim.evaluate(symbols) for dim in x.shape)
+            for x in self._signature.results
+            if x.alias_of is None
+        )
+        said = f"the call takes {copied:,} bytes for arguments of the host, {results:,} for results"
+        if self._arena_bytes is None:
+            return said
+        arena = self._arena_bytes([symbols[name] for name in self._signature.symbols])
+        return f"{said}, {arena:,} between kernels (peak_bytes= of mlc.compile limits these)"
 
     # arguments --------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from xdsl.ir import SSAValue
 
+import mlc
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import BOOL, F32, I64
 from mlc.dialects.tensor.comparison import CompareOp
@@ -111,9 +112,17 @@ def test_memory_that_is_not_there_is_named_in_numbers() -> None:
     assert BOOL.bytes == 1
 
 
-def test_compiled_functions_take_arrays_of_torch_and_of_numpy() -> None:
-    import mlc
+def test_a_call_without_room_says_what_its_plan_takes() -> None:
+    @mlc.compile(target="cuda")
+    def repeated(x: Any) -> Any:
+        return np.broadcast_to(x, (1 << 20, 1 << 20)) + 1
 
+    with pytest.raises(MemoryError, match=r"4,398,\d+,\d+,\d+ for results, .* between kernels"):
+        repeated(np.zeros(1 << 20, np.float32))
+    np.testing.assert_array_equal(mlc.compile(target="cuda")(np.negative)(np.ones(3)), -np.ones(3))
+
+
+def test_compiled_functions_take_arrays_of_torch_and_of_numpy() -> None:
     @mlc.compile(target="cuda")
     def softmax(x: Any) -> Any:
         e = np.exp(x - x.max(axis=1, keepdims=True))
@@ -132,7 +141,6 @@ def test_compiled_functions_take_arrays_of_torch_and_of_numpy() -> None:
 
 
 def test_an_index_error_names_the_line() -> None:
-    import mlc
 
     @mlc.compile(target="cuda")
     def pick(x: Any, i: Any) -> Any:

@@ -12,7 +12,7 @@ from mlc.dialects.dtypes import F32
 from mlc.dialects.launch import TensorMap
 from mlc.runtime.tiles.team import Wait
 from tests.gpu_model.engine import Array, Box, Pending, product
-from tests.gpu_model.lanes import WARP
+from tests.gpu_model.lanes import WARP, numpy_of
 from tests.gpu_model.shared import Barrier, ModelError
 from tests.gpu_model.warp import Asked, Lanes, Steps
 
@@ -175,6 +175,23 @@ class Warp(Lanes):
         if not isinstance(found, Pending) or found in self.flying:
             return [found]
         return [found.done()]
+
+    def mlc_gpu_load_matrix(self, op: Any) -> list[Array]:
+        """Rows of 16 bytes where threads say, of which each thread gets a pair of each matrix."""
+        if not self.mask.all():
+            raise ModelError(f"{op.name}: not by all threads of a warp")
+        source, kind = self.values[op.source], op.result.type
+        count = kind.get_shape()[0] // 2
+        rows = self.bytes_at(source, op.at, 8, np.arange(WARP) < 8 * count, op)
+        if (rows[:, 0] % 16).any():
+            raise ModelError(f"{op.name}: not at a multiple of 16 bytes")
+        found = self._read(source, rows, op).view(numpy_of(kind.element_type))
+        matrices = found.reshape(count, 8, 8)
+        if op.turned is not None:
+            matrices = matrices.transpose(0, 2, 1)
+        group, quad = np.arange(WARP) // 4, np.arange(WARP) % 4
+        parts = [matrices[k, group, 2 * quad + x] for k in range(count) for x in (0, 1)]
+        return [np.stack(parts, axis=1)]
 
     def mlc_gpu_mma(self, op: Any) -> list[Array]:
         """Factors and sums as matrices, each element where the instruction has it."""

@@ -18,7 +18,7 @@ from mlc.passes.cost.ops import POINTS
 from mlc.passes.cost.prediction import WORKS
 from mlc.passes.cost.work import clock
 from mlc.passes.math.expand_math import FUNCTIONS
-from mlc.passes.plan.tiling.schedule import CHOICES
+from mlc.passes.plan.tiling.schedule import OFFERS
 from mlc.pipeline import run_pipeline
 from mlc.text import parse_text
 
@@ -32,7 +32,7 @@ func.func @scaled(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 def test_every_kind_of_machine_has_its_rows() -> None:
     kinds = {type(target) for target in (*CPUS, *GPUS)}
-    for table in ({row.kind for row in BACKENDS}, CHOICES, POINTS, WORKS):
+    for table in ({row.kind for row in BACKENDS}, OFFERS, POINTS, WORKS):
         assert set(table) == kinds
 
 

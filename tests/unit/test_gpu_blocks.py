@@ -307,3 +307,27 @@ def test_products_of_blocks_are_priced_at_the_tensor_cores_rate() -> None:
     (seconds,) = predicted_seconds(plan, H200, {}).values()
     least = 2 * 4096**3 / H200.tensor_f16_flops_per_s
     assert least < seconds < 2 * least
+
+
+def attended(q: Any, k: Any, v: Any) -> Any:
+    scores = q @ np.swapaxes(k, -1, -2) * 0.125
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True) @ v
+
+
+@pytest.mark.parametrize(
+    ("f", "dtype", "shape", "measured_s"),
+    [
+        (nn, "f64", (4096, 4096), 2.58e-3),
+        (nn, "f32", (4096, 4096), 1.23e-3),  # tf32
+        (attended, "bf16", (4, 16, 4096, 128), 0.76e-3),
+    ],
+)
+def test_products_are_priced_at_their_own_rate(
+    f: Callable[..., Any], dtype: str, shape: tuple[int, ...], measured_s: float
+) -> None:
+    """Beside what an H200 has taken: docs/measurements.md."""
+    specs = [mlc.TensorSpec(*shape, dtype=dtype)] * f.__code__.co_argcount
+    plan = planned(f, *specs, target="h200", numerics="fast").plan()
+    (seconds,) = predicted_seconds(plan, H200, {}).values()
+    assert 0.8 * measured_s < seconds < 1.25 * measured_s

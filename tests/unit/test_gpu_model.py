@@ -104,14 +104,16 @@ def strided(x: Any, w: Any) -> Any:
     return np.einsum("nuvcij,ijcf->nuvf", windows[:, ::2, ::2], w)
 
 
-def by_warps(name: str, k: int) -> tuple[tuple[str, str], ...]:
-    stage = f"stage(m 64, n 64, k {k}, rows 32, columns 16, {name})"
+def by_warps(name: str, k: int, slots: int = 0) -> tuple[tuple[str, str], ...]:
+    several = f"slots {slots}, " if slots else ""
+    stage = f"stage(m 64, n 64, k {k}, rows 32, columns 16, {several}{name})"
     return by_words("vector(2)", "threads(256)", stage)
 
 
-F64 = by_warps("mma_f64", 8)
+F64, F64_AHEAD = by_warps("mma_f64", 8), by_warps("mma_f64", 8, 3)
 TF32 = (*by_warps("mma_tf32", 16), ("numerics", "fast"))
 BF16, F16 = by_warps("mma_bf16", 32), by_warps("mma_f16", 32)
+BF16_AHEAD = by_warps("mma_bf16", 32, 2)
 SMALL = by_words("tile(m 64, n 128, k 64)", "stages(2)", "roles(producer 1, consumer 1)")
 PROGRAMS = {
     "nn": Program(relu_of_nn, ((72, 136), (136, 72)), "bf16", 0.2),
@@ -124,6 +126,13 @@ PROGRAMS = {
     "f64": Program(nn, ((64, 32), (32, 64)), "f64", 1e-12, F64),
     "f64, odd": Program(relu_of_nn, ((70, 33), (33, 70)), "f64", 1e-12, F64),
     "f64, tn": Program(tn, ((40, 20), (40, 30)), "f64", 1e-12, F64),
+    "f64, ahead": Program(
+        relu_of_nn, ((64, 40), (40, 128)), "f64", 1e-12, by_warps("mma_f64", 8, 3)
+    ),
+    "f64, tn, ahead": Program(tn, ((24, 64), (24, 64)), "f64", 1e-12, F64_AHEAD),
+    "bf16, ahead": Program(relu_of_nn, ((64, 96), (96, 64)), "bf16", 0.2, BF16_AHEAD),
+    "bf16, tn, ahead": Program(tn, ((64, 64), (64, 64)), "bf16", 0.2, BF16_AHEAD),
+    "bf16, tn, odd": Program(tn, ((41, 33), (41, 37)), "bf16", 0.2, BF16),
     "bf16, odd": Program(nt, ((33, 41), (37, 41)), "bf16", 0.2, BF16),
     "tf32": Program(nn, ((64, 48), (48, 64)), "f32", 0.03, TF32),
     "tf32, odd": Program(tn, ((41, 33), (41, 37)), "f32", 0.03, TF32),

@@ -102,7 +102,13 @@ def _load(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, module: Any) -> A
     compiled = gpu_program(to_plan(module), H200)
     ptx = ptx_of(compiled, H200)
     return program.load_program(
-        compiled.plan, ptx, signature, H200, slow=not_taken, on_error=_raise
+        compiled.plan,
+        ptx,
+        signature,
+        H200,
+        slow=not_taken,
+        on_error=_raise,
+        arena_bytes=lambda sizes: 7 * sizes[0],
     )
 
 
@@ -183,6 +189,14 @@ def test_blocks_are_used_again_and_missing_memory_is_said_in_numbers() -> None:
         device.pool.take(8000)
     del again
     assert device.pool.take(8000).size_bytes == 8192  # what was free went back to the driver
+
+
+def test_a_call_without_room_says_what_its_plan_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = function_module([Argument(F32, (N,)), Argument(F32, (N,))], _sum, ("n",))
+    call = _load(monkeypatch, FakeDevice(memory_bytes=10_000), module)
+    parts = "8,000 bytes for arguments of the host, 4,000 for results, 7,000 between kernels"
+    with pytest.raises(MemoryError, match=rf"of 10,000 are free.*; the call takes {parts}"):
+        call(np.zeros(1000, np.float32), np.zeros(1000, np.float32))
 
 
 # The launch plan

@@ -147,7 +147,8 @@ def test_products_of_whole_tiles_are_staged() -> None:
     assert stages(F32, 2000, 1024, 512) == 0
     assert stages(F32, 1024, 1024, 512) == 2
     assert stages(F32, 96, 64, 512) == 0
-    assert stages(F64, 2048, 1024, 512) == 0
+    assert stages(F64, 2048, 1024, 512) == 3  # warps' tiles
+    assert stages(F64, 2048, 1024, 512, on="cuda:sm_75") == 0
     assert stages(F32, 2048, 1024, 512, on="cuda:sm_75") == 0
 
 

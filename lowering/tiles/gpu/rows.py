@@ -6,11 +6,12 @@ vectors of it in turn, in registers from one phase to the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 
 from xdsl.ir import Operation, SSAValue
 
+from mlc.dialects import vec
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import MlcError
@@ -18,16 +19,17 @@ from mlc.dialects.gpu_clusters import ClusterBarrierOp, SendOp
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tile.compute import ConvertOp, ReduceOp
 from mlc.dialects.tile.element import MapOp
+from mlc.dialects.tile.expression import letters_in
 from mlc.dialects.tile.memory import LoadOp, StoreOp, axes_of
 from mlc.dialects.tile.region import YieldOp
-from mlc.dialects.tile.types import FragType, frag_of
+from mlc.dialects.tile.types import FragType, frag_of, view_of
 from mlc.dialects.tile.work import WARP, WorkOp
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.loops.arithmetic import Index
-from mlc.lowering.loops.buffer import Position
+from mlc.lowering.loops.buffer import Buffer, Position
 from mlc.lowering.loops.builder import memory_type
-from mlc.lowering.tiles.access import Access, fetch, put, run_elements
+from mlc.lowering.tiles.access import Access, fetch, point_of, put, run_elements
 from mlc.lowering.tiles.scope import TileScope
 
 
@@ -123,6 +125,35 @@ def _load(k: RowScope, op: LoadOp) -> None:
         value = partial(fetch, k.s, access, {**atoms, **places}, lanes)
         found.append(_where(k, there, value, partial(k.b.element, 0, kind.dtype, lanes)))
     k.held[op.result] = found
+    if op.ahead is not None:
+        _ask(k, op, op.ahead.value.data)
+
+
+def _ask(k: RowScope, op: LoadOp, ahead: int) -> None:
+    """Has level 2 read what a later block will: where there are so many rows."""
+    kind = frag_of(op.result)
+    (access, axes), atoms, b = _access(k, op, kind, clamp="m"), k.s.atoms(op.positions), k.b
+    rows, buffer = view_of(op.view).shape, k.s.memory[op.view]
+    if not isinstance(buffer, Buffer):
+        return  # what is computed is not in memory
+
+    def one(column: Index) -> None:
+        row, *rest = k.places(kind, column)
+        places = [Position(b.add(row.base, ahead)), *rest]
+        named = {**atoms, **dict(zip((f".{c}" for c in axes), places, strict=True))}
+        point = point_of(k.s, replace(access, clamped=frozenset()), named)
+        inside: SSAValue | bool = True
+        for axis in (n for n, dim in enumerate(access.at) if axes[0] in letters_in([dim])):
+            inside = b.both(inside, b.compare("lt", point[axis].base, b.dim(rows[axis])))
+
+        def ask() -> None:
+            bases, _ = buffer.indices(b, point)
+            b.add_op(vec.PrefetchOp.of(buffer.memref, [b.index(i) for i in bases], 2))
+
+        b.when(inside, ask)
+
+    for column, there in k.columns(kind):
+        b.when(there, partial(one, column))
 
 
 def _where(

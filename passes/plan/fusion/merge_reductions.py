@@ -53,15 +53,18 @@ class MergeReductionsPass(ModulePass):
         for function in op.body.block.ops:
             if isinstance(function, FuncOp):
                 for block in blocks_of(function):
-                    while (group := next(_groups(block), None)) is not None:
+                    nests: dict[KernelOp, Nest | None] = {}
+                    while (group := next(_groups(block, nests), None)) is not None:
                         group.merge(cast("Template", group.members[0].template.data))
                     while (group := next(_with_makers(block), None)) is not None:
                         group.merge(cast("Template", group.members[-1].template.data))
 
 
-def _groups(block: Block) -> Iterator[Group]:
-    """Pairs that become one, the first ones first."""
-    found = [nest for op in block.ops if isinstance(op, KernelOp) and (nest := _nest(op))]
+def _groups(block: Block, nests: dict[KernelOp, Nest | None]) -> Iterator[Group]:
+    """Pairs that become one, the first ones first. `nests`: those that are known by now."""
+    kernels = [op for op in block.ops if isinstance(op, KernelOp)]
+    nests |= {op: _nest(op) for op in kernels if op not in nests}
+    found = [nest for op in kernels if (nest := nests[op]) is not None]
     points = [_points(nest) for nest in found]
     behind: dict[Hashable, deque[Nest]] = {}
     for key, nest in zip(points, found, strict=True):

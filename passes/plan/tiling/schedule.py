@@ -402,7 +402,7 @@ def _product_of(module: ModuleOp) -> KernelOp:
     return kernels[0]
 
 
-_OFFERS: Mapping[type[Target], Callable[[Nest | None, KernelOp, Any], Iterator[Schedule]]] = {
+OFFERS: Mapping[type[Target], Callable[[Nest | None, KernelOp, Any], Iterator[Schedule]]] = {
     CpuTarget: cpu_schedules,
     GpuTarget: gpu_schedules,
 }
@@ -411,4 +411,4 @@ _OFFERS: Mapping[type[Target], Callable[[Nest | None, KernelOp, Any], Iterator[S
 
 def schedules_of(kernel: KernelOp, target: Target) -> Iterator[Schedule]:
     """The schedules that a kernel may have, the one that costs least by prediction first."""
-    return _OFFERS[type(target)](nest_of(kernel), kernel, target)
+    return OFFERS[type(target)](nest_of(kernel), kernel, target)

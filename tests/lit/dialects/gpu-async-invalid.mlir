@@ -70,6 +70,14 @@ func.func @matrices(%s: i32, %x: vector<2xf32>) {
 
 // -----
 
+func.func @read(%s: memref<32x136xf32>, %i: index) {
+  // CHECK: mlc_gpu.load_matrix: vector<8xf32> of memref<32x136xf32>; expected 4 or 8 elements of bf16 or f16, and an index for each axis
+  %x = mlc_gpu.load_matrix %s[%i, %i] : memref<32x136xf32> -> vector<8xf32>
+  func.return
+}
+
+// -----
+
 // CHECK: mlc_tile.drain: stands in no role
 mlc_tile.drain 1
 

@@ -59,7 +59,13 @@ func.func @entry(%ctx: !mlc_par.ctx, %n: index, %x: memref<?x4096xbf16>) {
 
 // Products of a warp, of factors that are rounded to 11 bits if they are f32.
 // CHECK-LABEL: func.func @warps
-func.func @warps(%x: f32, %a: vector<8xbf16>, %b: vector<4xbf16>, %c: vector<4xf32>, %d: vector<1xf64>, %e: vector<2xf64>) {
+func.func @warps(%x: f32, %a: vector<8xbf16>, %b: vector<4xbf16>, %c: vector<4xf32>, %d: vector<1xf64>, %e: vector<2xf64>, %i: index) {
+  // CHECK: %s = mlc_gpu.shared : memref<2x32x136xbf16, 3 : i64>
+  %s = mlc_gpu.shared : memref<2x32x136xbf16, 3>
+  // CHECK-NEXT: %u = mlc_gpu.load_matrix %s[%i, %i, %i] : memref<2x32x136xbf16, 3 : i64> -> vector<8xbf16>
+  %u = mlc_gpu.load_matrix %s[%i, %i, %i] : memref<2x32x136xbf16, 3> -> vector<8xbf16>
+  // CHECK-NEXT: %v = mlc_gpu.load_matrix %s[%i, %i, %i] turned : memref<2x32x136xbf16, 3 : i64> -> vector<4xbf16>
+  %v = mlc_gpu.load_matrix %s[%i, %i, %i] turned : memref<2x32x136xbf16, 3> -> vector<4xbf16>
   // CHECK: %r = mlc_gpu.round_tf32 %x : f32
   %r = mlc_gpu.round_tf32 %x : f32
   // CHECK-NEXT: %y = mlc_gpu.mma %a, %b, %c : vector<8xbf16>, vector<4xbf16>, vector<4xf32> -> vector<4xf32>

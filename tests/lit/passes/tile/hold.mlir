@@ -14,6 +14,18 @@ builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
 
 // -----
 
+// CHECK-LABEL: @ahead(
+// CHECK:      mlc_tile.work %i in 16384 step 1 raster 1 threads 256 lanes 4 {
+// CHECK-NEXT:   mlc_tile.load %x[%i + m, n] as "mn" ahead 512 : !mlc_tile.frag<1x4096xf32>
+builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
+  mlc_tile.kernel @ahead(%x: !mlc_tile.view<16384x4096xf32>) -> (%y: !mlc_tile.view<16384x4096xf32>) attributes {schedule = #mlc.schedule<[hold(rows 1, threads 256, lanes 4, ahead 512)]>} {
+    %1 = mlc_tile.load %x[m, n] as "mn" : !mlc_tile.frag<16384x4096xf32>
+    mlc_tile.store %1, %y[m, n] as "mn"
+  }
+}
+
+// -----
+
 // CHECK: tiles: hold(rows 4, threads 128, lanes 4): expected whole rows, which are stored
 builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
   mlc_tile.kernel @nothing(%x: !mlc_tile.view<16384x4096xf32>) -> (%y: !mlc_tile.view<16384x4096xf32>) attributes {schedule = #mlc.schedule<[hold(rows 4, threads 128, lanes 4)]>} {

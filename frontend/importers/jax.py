@@ -1,0 +1,72 @@
+# pyright: basic
+"""`mlc.jax`: functions of JAX as functions of ours, through the StableHLO that JAX writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from mlc.frontend.importers.stablehlo import Imported, load
+from mlc.frontend.trace.trace import current
+from mlc.frontend.trace.tracer import Tracer
+
+
+class FromJax:
+    """A function of JAX. Each signature is lowered by JAX once, and compiled by mlc."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        jax = import_module("jax")
+        self.__name__ = getattr(function, "__name__", "jax")
+        self._jax = jax
+        self._jitted = jax.jit(function, keep_unused=True, **options)
+        self._known: dict[Any, tuple[Imported, Any, list[Any]]] = {}
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """As JAX's: arrays of JAX, in the containers that the function makes."""
+        tree = self._jax.tree
+        leaves, structure = tree.flatten((arguments, keywords))
+        specs = [self._spec(leaf) for leaf in leaves]
+        key = structure, tuple((spec.shape, str(spec.dtype)) for spec in specs)
+        if key not in self._known:
+            self._known[key] = self._lowered(structure, specs)
+        imported, outside, kinds = self._known[key]
+        given = [_as_kind(leaf, kind) for leaf, kind in zip(leaves, kinds, strict=True)]
+        found = imported(*given)
+        results = list(found) if isinstance(found, tuple) else [found]
+        if current() is None:
+            results = [self._jax.numpy.asarray(x) for x in results]
+        return tree.unflatten(outside, results)
+
+    def _lowered(self, structure: Any, specs: list[Any]) -> tuple[Imported, Any, list[Any]]:
+        arguments, keywords = self._jax.tree.unflatten(structure, specs)
+        lowered = self._jitted.lower(*arguments, **keywords)
+        kinds = [x.dtype for x in self._jax.tree.leaves(lowered.in_avals)]
+        return load(lowered.as_text(), name=self.__name__), lowered.out_tree, kinds
+
+    def _spec(self, leaf: Any) -> Any:
+        if isinstance(leaf, Tracer):
+            if None in leaf.shape:
+                raise TypeError(f"mlc.jax({self.__name__}): JAX needs sizes that are known")
+            return self._jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+        array = leaf if hasattr(leaf, "dtype") else self._jax.numpy.asarray(leaf)
+        return self._jax.ShapeDtypeStruct(np.shape(array), array.dtype)
+
+
+def _as_kind(leaf: Any, dtype: Any) -> Any:
+    """An argument as the lowered function takes it: JAX may have narrowed it."""
+    if isinstance(leaf, Tracer):
+        return leaf if leaf.dtype == dtype else leaf.astype(dtype)
+    return np.asarray(leaf, dtype)
+
+
+def wrap(function: Callable[..., Any], **options: Any) -> FromJax:
+    """
+    A function of JAX as one of ours: it compiles, differentiates (`mlc.grad`) and batches
+    (`mlc.vmap`) like functions of NumPy, and may be called in them. `options` are those of
+    `jax.jit`. ModuleNotFoundError where JAX is not installed, NotSupportedError for ops of
+    StableHLO that are not supported.
+    """
+    return FromJax(function, options)

@@ -1,0 +1,80 @@
+"""A StableHLO module as data: functions of ops that name their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from mlc.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True)
+class TensorKind:
+    """A ranked tensor; a size of None is not known."""
+
+    shape: tuple[int | None, ...]
+    dtype: str  # as StableHLO spells it: "f32", "i1", "ui8", "complex<f32>"
+
+
+@dataclass(frozen=True)
+class OtherKind:
+    """A type that is no tensor, as it is spelled."""
+
+    text: str
+
+
+Kind = TensorKind | OtherKind
+
+
+@dataclass(frozen=True)
+class Region:
+    """One block: names of its arguments, and ops; the last one ends it."""
+
+    arguments: tuple[str, ...]
+    ops: tuple[Op, ...]
+
+
+@dataclass(frozen=True)
+class Op:
+    """One op, however it was written."""
+
+    name: str  # without its dialect where that is stablehlo
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    kinds: tuple[Kind, ...]  # of the results
+    line: int
+    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    regions: tuple[Region, ...] = ()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute."""
+        return self.attributes.get(name, default)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of a module."""
+
+    name: str
+    region: Region
+    inputs: tuple[Kind, ...]
+    outputs: tuple[Kind, ...]
+    public: bool
+    names: tuple[str, ...] = ()  # of its arguments, where the text says them
+
+
+@dataclass(frozen=True)
+class Module:
+    """Functions by name."""
+
+    functions: Mapping[str, Function]
+
+    def entry(self) -> Function:
+        """`main`, else the one public function, else the only one; KeyError where there is none."""
+        public: Sequence[Function] = [f for f in self.functions.values() if f.public]
+        if "main" in self.functions:
+            return self.functions["main"]
+        if len(public) == 1:
+            return public[0]
+        raise KeyError("main")

@@ -1,0 +1,417 @@
+"""
+Text to a module: the generic form of MLIR and the pretty forms of StableHLO, which files mix.
+
+Pretty forms come in families. Most are operands, words and `key = value` separated by commas, then
+a type; what is left has a method here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlc.frontend.importers.stablehlo.program import (
+    Function,
+    Kind,
+    Module,
+    Op,
+    Region,
+    TensorKind,
+)
+from mlc.frontend.importers.stablehlo.text import Text, without_aliases
+
+_LIKE_FIRST = frozenset({"return", "optimization_barrier"})
+_BOOLEAN = frozenset({"compare", "is_finite", "is_inf", "is_pos_inf", "is_neg_inf"})
+
+
+def read(text: str, name: str = "<stablehlo>") -> Module:
+    """The module; StableHloError names the line of what cannot be read."""
+    return _Reader(Text(without_aliases(text), name)).module()
+
+
+class _Reader:
+    def __init__(self, text: Text) -> None:
+        self.t = text
+        self.fresh = 0
+        self.kinds: list[dict[str, Kind]] = [{}]  # of values, by scope
+
+    # modules and functions ------------------------------------------------------------------------
+
+    def module(self) -> Module:
+        """`module @name attributes {…} { functions }`, or functions alone."""
+        t, functions = self.t, dict[str, Function]()
+        braces = t.takes("module") or t.takes("builtin.module")
+        if braces:
+            if t.kind == "symbol":
+                t.next()
+            if t.takes("attributes"):
+                t.dictionary()
+            t.wants("{")
+        while t.kind != "end" and not t.sees("}"):
+            function = self._function()
+            functions[function.name] = function
+        if braces:
+            t.wants("}")
+        if not functions:
+            t.fail("no function", "func.func")
+        return Module(functions)
+
+    def _function(self) -> Function:
+        t = self.t
+        if not (t.takes("func.func") or t.takes("func")):
+            t.fail(t.found, "func.func")
+        public = not t.takes("private")
+        t.takes("public")
+        name = t.wants_kind("symbol", "the function's name")[1:].strip('"')
+        self.kinds.append({})
+        arguments = t.listed("(", ")", self._argument)
+        outputs: list[Kind] = []
+        if t.takes("->"):
+            outputs = t.listed("(", ")", self._result) if t.sees("(") else [t.a_type()]
+        if t.takes("attributes"):
+            t.dictionary()
+        region = self._region([value for value, _, _ in arguments])
+        self.kinds.pop()
+        return Function(
+            name, region, tuple(kind for _, kind, _ in arguments), tuple(outputs), public,
+            tuple(said for _, _, said in arguments),
+        )  # fmt: skip
+
+    def _argument(self) -> tuple[str, Kind, str]:
+        t = self.t
+        value = t.wants_kind("value", "an argument")
+        t.wants(":")
+        kind = t.a_type()
+        attributes = t.dictionary() if t.sees("{") else {}
+        self._is(value, kind)
+        return value, kind, str(attributes.get("mlc.name", value[1:]))
+
+    def _result(self) -> Kind:
+        kind = self.t.a_type()
+        if self.t.sees("{"):
+            self.t.dictionary()
+        return kind
+
+    # values ---------------------------------------------------------------------------------------
+
+    def _is(self, value: str, kind: Kind) -> None:
+        self.kinds[-1][value] = kind
+
+    def _kind(self, value: str) -> Kind:
+        for scope in reversed(self.kinds):
+            if value in scope:
+                return scope[value]
+        return self.t.fail(f"{value}, which nothing defines", "a value")
+
+    def _operand(self) -> str:
+        return self.t.wants_kind("value", "a value")
+
+    # regions --------------------------------------------------------------------------------------
+
+    def _region(self, arguments: Sequence[str] = ()) -> Region:
+        """`{ ops }`, perhaps with `^bb0(%a: type):` in front."""
+        t = self.t
+        t.wants("{")
+        self.kinds.append({})
+        names = list(arguments)
+        if t.kind == "block":
+            t.next()
+            if t.sees("("):
+                names += [value for value, _ in t.listed("(", ")", self._block_argument)]
+            t.wants(":")
+        ops: list[Op] = []
+        while not t.takes("}"):
+            ops.append(self._op())
+        self.kinds.pop()
+        return Region(tuple(names), tuple(ops))
+
+    def _block_argument(self) -> tuple[str, Kind]:
+        value = self.t.wants_kind("value", "an argument")
+        self.t.wants(":")
+        kind = self.t.a_type()
+        self._is(value, kind)
+        return value, kind
+
+    # ops ------------------------------------------------------------------------------------------
+
+    def _op(self) -> Op:
+        t, line = self.t, self.t.line
+        results: list[str] = []
+        if t.kind == "value":
+            results = self._results()
+        if t.kind == "string":
+            op = self._generic(line)
+        else:
+            op = self._pretty(line)
+        names = self._named(results, len(op.kinds))
+        for name, kind in zip(names, op.kinds, strict=True):
+            self._is(name, kind)
+        return Op(op.name, op.operands, names, op.kinds, line, op.attributes, op.regions)
+
+    def _results(self) -> list[str]:
+        """`%0:2, %1 =`: names, those of several as `%0#0`."""
+        t, found = self.t, list[str]()
+        while True:
+            name = t.wants_kind("value", "a result")
+            if t.takes(":"):
+                count = int(t.wants_kind("number", "a number of results"))
+                found += [f"{name}#{k}" for k in range(count)]
+            else:
+                found.append(name)
+            if not t.takes(","):
+                break
+        t.wants("=")
+        return found
+
+    def _named(self, names: Sequence[str], count: int) -> tuple[str, ...]:
+        if len(names) == count:
+            return tuple(names)
+        if names:
+            self.t.fail(f"{len(names)} names for {count} results", f"{count}")
+        self.fresh += 1
+        return tuple(f"%!{self.fresh}#{k}" for k in range(count))
+
+    def _generic(self, line: int) -> Op:
+        """`"op"(%a) <{…}> ({…}) {…} : (types) -> types`."""
+        t = self.t
+        name = _short(t.next().strip('"'))
+        operands = t.listed("(", ")", self._operand)
+        if t.sees("["):
+            t.fail("successors", "an op of StableHLO")
+        attributes: dict[str, Any] = {}
+        if t.takes("<"):
+            attributes |= t.dictionary()
+            t.wants(">")
+        regions: list[Region] = []
+        if t.sees("("):
+            regions = t.listed("(", ")", self._region)
+        if t.sees("{"):
+            attributes |= t.dictionary()
+        kinds = self._function_type()
+        return Op(name, tuple(operands), (), tuple(kinds), line, attributes, tuple(regions))
+
+    def _function_type(self) -> list[Kind]:
+        t = self.t
+        t.wants(":")
+        t.types()
+        t.wants("->")
+        return t.types()
+
+    def _pretty(self, line: int) -> Op:
+        t = self.t
+        name = _short(t.wants_kind("word", "an op"))
+        form = _FORMS.get(name)
+        if form is not None:
+            return form(self, name, line)
+        return self._listed(name, line)
+
+    def _listed(self, name: str, line: int) -> Op:
+        """Operands, words, ranges and keys, in any order, up to the type."""
+        t = self.t
+        operands: list[str] = []
+        attributes: dict[str, Any] = {}
+        words: list[str] = []
+        brackets = t.takes("(")  # chlo.top_k(%x, k = 3)
+        while not (t.sees(":") or t.sees("}") or t.kind == "end"):
+            if t.takes(",") or (brackets and t.takes(")")):
+                continue
+            if t.kind == "value":
+                operands.append(self._operand())
+            elif t.sees("["):
+                attributes["ranges"] = self._ranges()
+            elif t.sees("{"):
+                attributes |= t.dictionary()
+            elif t.sees("<"):
+                t.next()
+                attributes |= t.dictionary()
+                t.wants(">")
+            elif t.kind in ("word", "symbol", "string"):
+                word = t.next()
+                if t.takes("="):
+                    attributes[word] = self._paired()
+                else:
+                    words.append(word)
+            else:
+                break
+        if words:
+            attributes["words"] = words
+        kinds = self._kinds_of(name, operands)
+        return Op(name, tuple(operands), (), tuple(kinds), line, attributes)
+
+    def _paired(self) -> Any:
+        """A value, or `[1] x [0]`; the type behind a number is the op's."""
+        number = self.t.kind == "number" or self.t.sees("-")
+        first = self.t.number(typed=False) if number else self.t.attribute()
+        if self.t.sees("x"):
+            self.t.next()
+            return first, self.t.attribute()
+        return first
+
+    def _ranges(self) -> list[tuple[int, int, int]]:
+        """`[1:3, 0:5:2]`."""
+        inside = self.t.skip_brackets()[1:-1]
+        found: list[tuple[int, int, int]] = []
+        for part in inside.split(",") if inside.strip() else ():
+            numbers = [int(x) for x in re.findall(r"\d+", part)]
+            if len(numbers) not in (2, 3):
+                self.t.fail(f"the range {part!r}", "start:limit or start:limit:stride")
+            found.append((numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else 1))
+        return found
+
+    def _kinds_of(self, name: str, operands: Sequence[str]) -> list[Kind]:
+        """The results' types, from what stands behind the colon."""
+        t = self.t
+        if not t.takes(":"):
+            return [] if name in ("return",) else [self._kind(operands[0])]
+        first = t.types()
+        while t.takes(","):
+            first += [t.a_type()]
+        if t.takes("->"):
+            return t.types()
+        if name == "return":
+            return []
+        if name == "optimization_barrier":
+            return first
+        kind = first[-1]  # select: the predicate's type stands first
+        if name in _BOOLEAN and isinstance(kind, TensorKind):
+            return [TensorKind(kind.shape, "i1")]
+        return [kind]
+
+    # forms of their own ---------------------------------------------------------------------------
+
+    def constant(self, name: str, line: int) -> Op:
+        """`constant dense<…> : type`."""
+        t = self.t
+        attributes = t.dictionary() if t.sees("{") else {}
+        attributes["value"] = t.dense()
+        value = attributes["value"]
+        kind = TensorKind(value.shape, _dtype_behind(t))
+        return Op(name, (), (), (kind,), line, attributes)
+
+    def call(self, name: str, line: int) -> Op:
+        """`call @f(%a) {…} : type`, and `custom_call`."""
+        t = self.t
+        target = t.wants_kind("symbol", "a function's name")[1:].strip('"')
+        operands = t.listed("(", ")", self._operand)
+        attributes = t.dictionary() if t.sees("{") else {}
+        kinds = self._function_type()
+        key = "callee" if name == "call" else "call_target_name"
+        return Op(name, tuple(operands), (), tuple(kinds), line, {**attributes, key: target})
+
+    def convolution(self, name: str, line: int) -> Op:
+        """`convolution(%a, %b) dim_numbers = […], window = {…} {…} : type`."""
+        t = self.t
+        operands = t.listed("(", ")", self._operand)
+        t.wants("dim_numbers")
+        t.wants("=")
+        begin = t.start
+        while not t.sees(","):
+            t.skip_brackets() if t.sees("[") else t.next()
+        attributes: dict[str, Any] = {"dimension_numbers": t.text[begin : t.start].strip()}
+        t.next()
+        t.wants("window")
+        t.wants("=")
+        attributes |= {_WINDOW.get(k, k): v for k, v in t.dictionary().items()}
+        if t.sees("{"):
+            attributes |= t.dictionary()
+        return Op(name, tuple(operands), (), tuple(self._function_type()), line, attributes)
+
+    def reduce(self, name: str, line: int) -> Op:
+        """`reduce(%x init: %c), (%y init: %d) applies stablehlo.add across dimensions = [0] …`."""
+        t = self.t
+        pairs: list[tuple[str, str]] = []
+        while t.takes("("):
+            operand = self._operand()
+            t.wants("init")
+            t.wants(":")
+            pairs.append((operand, self._operand()))
+            t.wants(")")
+            t.takes(",")
+        applied = _short(t.next()) if t.takes("applies") else None
+        t.wants("across")
+        t.wants("dimensions")
+        t.wants("=")
+        attributes: dict[str, Any] = {"dimensions": t.attribute()}
+        if t.sees("{"):
+            attributes |= t.dictionary()
+        kinds = self._function_type()
+        if applied is not None:
+            region = _applying(applied, kinds[0])
+        else:
+            t.wants("reducer")
+            names: list[str] = []
+            second: list[str] = []
+            while t.sees("("):
+                (a, _), (b, _) = t.listed("(", ")", self._block_argument)
+                names.append(a)
+                second.append(b)
+                t.takes(",")
+            region = self._region([*names, *second])
+        operands = [a for a, _ in pairs] + [b for _, b in pairs]
+        return Op(name, tuple(operands), (), tuple(kinds), line, attributes, (region,))
+
+    def loop(self, name: str, line: int) -> Op:
+        """`while(%i = %a, …) : types cond { … } do { … }`."""
+        t = self.t
+
+        def one() -> tuple[str, str]:
+            inside = t.wants_kind("value", "a value")
+            t.wants("=")
+            return inside, self._operand()
+
+        pairs = t.listed("(", ")", one)
+        t.wants(":")
+        kinds = [t.a_type()]
+        while t.takes(","):
+            kinds.append(t.a_type())
+        for (inside, _), kind in zip(pairs, kinds, strict=True):
+            self._is(inside, kind)
+        if t.takes("attributes"):
+            t.dictionary()
+        names = [inside for inside, _ in pairs]
+        t.wants("cond")
+        condition = self._region(names)
+        t.wants("do")
+        body = self._region(names)
+        operands = tuple(operand for _, operand in pairs)
+        return Op(name, operands, (), tuple(kinds), line, {}, (condition, body))
+
+
+_WINDOW = {
+    "stride": "window_strides", "pad": "padding", "lhs_dilate": "lhs_dilation",
+    "rhs_dilate": "rhs_dilation", "reverse": "window_reversal",
+}  # fmt: skip
+
+_FORMS: dict[str, Callable[[_Reader, str, int], Op]] = {
+    "constant": _Reader.constant,
+    "call": _Reader.call,
+    "custom_call": _Reader.call,
+    "convolution": _Reader.convolution,
+    "reduce": _Reader.reduce,
+    "while": _Reader.loop,
+}
+
+
+def _short(name: str) -> str:
+    """`stablehlo.add`, `func.call`: without what says no more."""
+    for start in ("stablehlo.", "mhlo.", "func."):
+        name = name.removeprefix(start)
+    return name
+
+
+def _dtype_behind(text: Text) -> str:
+    """The element type of the literal that was just read."""
+    before = text.text[: text.start].rstrip()
+    return (
+        re.sub(r"\s", "", before[before.rindex("tensor<") + 7 : -1].partition(", #")[0]).lstrip(
+            "0123456789?x"
+        )
+        or "f32"
+    )
+
+
+def _applying(name: str, kind: Kind) -> Region:
+    """A region that is one op."""
+    result = Op(name, ("%a", "%b"), ("%c",), (kind,), 0)
+    return Region(("%a", "%b"), (result, Op("return", ("%c",), (), (), 0)))

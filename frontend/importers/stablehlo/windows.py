@@ -1,0 +1,337 @@
+# pyright: basic
+"""Ops of StableHLO that fold: reduce, windows, select_and_scatter, sort, products, convolutions."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlc.frontend.errors import NotSupportedError
+from mlc.frontend.importers.stablehlo.program import Op, Region
+from mlc.frontend.importers.stablehlo.shapes import pad, sizes_of
+
+Array = Any
+Apply = Callable[..., tuple[Array, ...]]
+"""A region as a function of arrays: element by element."""
+
+MONOIDS = {
+    "add": (np.add, 0), "multiply": (np.multiply, 1), "minimum": (np.minimum, None),
+    "maximum": (np.maximum, None), "and": (np.bitwise_and, None), "or": (np.bitwise_or, None),
+    "xor": (np.bitwise_xor, 0),
+}  # fmt: skip
+
+
+def monoid_of(region: Region) -> str | None:
+    """The op that a region of two arguments is; "set" where it gives the second one back."""
+    *ops, end = region.ops
+    first, second = region.arguments if len(region.arguments) == 2 else ("", "")
+    if not ops and end.operands == (second,):
+        return "set"
+    if len(ops) != 1 or end.operands != ops[0].results or ops[0].name not in MONOIDS:
+        return None
+    return ops[0].name if set(ops[0].operands) == {first, second} else None
+
+
+def reduce(op: Op, apply: Apply, *given: Array) -> tuple[Array, ...]:
+    """Folds along some axes: by NumPy where it has the fold, else one element after the other."""
+    count = len(given) // 2
+    xs, starts = given[:count], given[count:]
+    axes = tuple(int(a) for a in op.get("dimensions"))
+    how = monoid_of(op.regions[0])
+    if how is not None and how != "set" and count == 1:
+        x, start = xs[0], starts[0]
+        if x.dtype.kind == "b":
+            how = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}.get(how, how)
+        folded = _folded(how, x, axes)
+        return (apply(np.broadcast_to(start, folded.shape), folded)[0],)
+    kept = [a for a in range(xs[0].ndim) if a not in axes]
+    shape = tuple(xs[0].shape[a] for a in kept)
+    flat = [x.transpose(*axes, *kept).reshape(-1, *shape) if x.ndim else x for x in xs]
+    if not axes:
+        return apply(*starts, *flat)
+    carry = tuple(np.broadcast_to(s, shape) for s in starts)
+    for k in range(flat[0].shape[0]):
+        carry = tuple(apply(*carry, *(x[k] for x in flat)))
+    return carry
+
+
+def _folded(how: str, x: Array, axes: tuple[int, ...]) -> Array:
+    if how == "and" and x.dtype.kind == "b":
+        return x.all(axis=axes)
+    if how == "or" and x.dtype.kind == "b":
+        return x.any(axis=axes)
+    function = MONOIDS[how][0]
+    if how in ("minimum", "maximum") and x.size == 0:
+        kept = [n for a, n in enumerate(x.shape) if a not in axes]
+        return np.full(kept, _identity(how, x.dtype), x.dtype)
+    found = function.reduce(x, axis=axes)
+    return found.astype(x.dtype)
+
+
+def _identity(how: str, dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "f":
+        return np.inf if how == "minimum" else -np.inf
+    limits = np.iinfo(dtype)
+    return limits.max if how == "minimum" else limits.min
+
+
+# windows
+
+
+class Windows:
+    """How windows lie over an operand: sizes, strides, dilations and padding for each axis."""
+
+    def __init__(self, op: Op, rank: int) -> None:
+        def numbers(name: str, default: int) -> list[int]:
+            found = op.get(name)
+            return [default] * rank if found is None else [int(n) for n in np.ravel(found)]
+
+        self.sizes = numbers("window_dimensions", 1)
+        self.strides = numbers("window_strides", 1)
+        self.apart = numbers("window_dilations", 1)
+        self.spread = numbers("base_dilations", 1)
+        around = numbers("padding", 0) if op.get("padding") is not None else [0] * 2 * rank
+        self.around = list(zip(around[::2], around[1::2], strict=True))
+
+    def padded(self, x: Array, value: Array) -> Array:
+        """The operand with what is around and between its elements."""
+        low, high = zip(*self.around, strict=True) if self.around else ((), ())
+        return pad(x, value, low, high, [n - 1 for n in self.spread])
+
+    def offsets(self) -> Iterator[tuple[int, ...]]:
+        """The places in a window, in order."""
+        return itertools.product(*(range(n) for n in self.sizes))
+
+    def part(self, x: Array, offset: Sequence[int], count: Sequence[int]) -> Array:
+        """Of each window the element at one place; `count` windows along each axis."""
+        return x[self.slices(offset, count)]
+
+    def slices(self, offset: Sequence[int], count: Sequence[int]) -> tuple[slice, ...]:
+        """Where these elements lie in the padded operand."""
+        return tuple(
+            slice(o * a, o * a + (n - 1) * s + 1 if n else o * a, s)
+            for o, a, n, s in zip(offset, self.apart, count, self.strides, strict=True)
+        )
+
+    def walks(self, shape: Sequence[int], result: Sequence[int]) -> int | None:
+        """The axis along which results add up all that came before, where windows do just that."""
+        long = [a for a, n in enumerate(self.sizes) if n > 1]
+        plain = {*self.strides, *self.apart, *self.spread} == {1}
+        if len(long) != 1 or not plain or tuple(shape) != tuple(result):
+            return None
+        (axis,) = long
+        others = all(pair == (0, 0) for a, pair in enumerate(self.around) if a != axis)
+        before = tuple(self.around[axis]) == (shape[axis] - 1, 0)
+        return axis if others and before and self.sizes[axis] == shape[axis] else None
+
+
+_RUNNING = {
+    "add": np.add, "multiply": np.multiply, "minimum": np.minimum, "maximum": np.maximum,
+}  # fmt: skip
+
+
+def reduce_window(op: Op, apply: Apply, *given: Array) -> tuple[Array, ...]:
+    """A fold over each window."""
+    count = len(given) // 2
+    xs, starts = given[:count], given[count:]
+    windows, shape = Windows(op, xs[0].ndim), sizes_of(op)
+    how = monoid_of(op.regions[0])
+    axis = windows.walks(xs[0].shape, shape) if count == 1 else None
+    if axis is not None and how in _RUNNING and xs[0].dtype.kind != "b":
+        found = _RUNNING[how].accumulate(xs[0], axis=axis).astype(xs[0].dtype)
+        return (apply(np.broadcast_to(starts[0], shape), found)[0],)
+    padded = [windows.padded(x, s) for x, s in zip(xs, starts, strict=True)]
+    carry = tuple(np.broadcast_to(s, shape) for s in starts)
+    for offset in windows.offsets():
+        carry = tuple(apply(*carry, *(windows.part(x, offset, shape) for x in padded)))
+    return carry
+
+
+def select_and_scatter(
+    op: Op, select: Apply, combine: str | None, x: Array, source: Array, start: Array
+) -> Array:
+    """Of each window the element that `select` chooses gets what the source has for it."""
+    adds = "or" if x.dtype.kind == "b" else "add"
+    if combine not in ("add", adds):
+        raise NotSupportedError(f"line {op.line}: select_and_scatter adds; found another region")
+    windows = Windows(op, x.ndim)
+    padded = windows.padded(x, np.zeros((), x.dtype))
+    inside = windows.padded(np.ones(x.shape, bool), np.zeros((), bool))
+    shape = source.shape
+    first, *others = windows.offsets()
+    best, known = windows.part(padded, first, shape), windows.part(inside, first, shape)
+    place: Array = np.zeros(shape, np.int64)
+    for number, offset in enumerate(others, 1):
+        value, here = windows.part(padded, offset, shape), windows.part(inside, offset, shape)
+        keeps = select(best, value)[0] & known
+        takes = here & ~keeps
+        best = np.where(takes, value, best)
+        place = np.where(takes, number, place)
+        known = known | here
+    grown = np.zeros_like(padded)
+    for number, offset in enumerate(windows.offsets()):
+        at = windows.slices(offset, shape)
+        mine = np.where((place == number) & known, source, np.zeros_like(source))
+        grown[at] = grown[at] | mine if adds == "or" else grown[at] + mine
+    cut = tuple(slice(low, low + n) for n, (low, _) in zip(x.shape, windows.around, strict=True))
+    return grown[cut] | start if adds == "or" else grown[cut] + start
+
+
+# sort
+
+
+def sort(op: Op, apply: Apply, *xs: Array) -> tuple[Array, ...]:
+    """All operands in the order of a comparator, which looks at one after the other."""
+    axis = int(op.get("dimension", -1)) % max(xs[0].ndim, 1)
+    keys, down = _order_of(op, apply, xs)
+    order: Array = None
+    for k in reversed(keys):
+        key = _comparable(xs[k])
+        key = key if order is None else np.take_along_axis(key, order, axis)
+        if down:  # from the last: equal ones keep their order
+            key = np.flip(key, axis)
+        found = np.argsort(key, axis=axis, kind="stable")
+        if down:
+            found = np.flip(key.shape[axis] - 1 - found, axis)
+        order = found if order is None else np.take_along_axis(order, found, axis)
+    return tuple(np.take_along_axis(x, order, axis) for x in xs)
+
+
+def _comparable(x: Array) -> Array:
+    return x.astype(np.int8) if x.dtype.kind == "b" else x
+
+
+def _order_of(op: Op, apply: Apply, xs: Sequence[Array]) -> tuple[list[int], bool]:
+    """The operands that a comparator looks at, the first one first; whether large ones lead."""
+    used = _read_by(op.regions[0])
+    keys = [k for k in range(len(xs)) if {2 * k, 2 * k + 1} & used]
+    directions = _directions(op.regions[0])
+    if not keys or len(directions) != 1:
+        raise NotSupportedError(
+            f"line {op.line}: sort with a comparator of its own; expected one of comparisons"
+        )
+    return keys, directions == {"GT"}
+
+
+def _read_by(region: Region) -> set[int]:
+    """The arguments that decide what the region gives."""
+    made = {result: op for op in region.ops for result in op.results}
+    pending, seen = list(region.ops[-1].operands), set[str]()
+    while pending:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending += made[name].operands if name in made else ()
+    return {k for k, name in enumerate(region.arguments) if name in seen}
+
+
+def _directions(region: Region) -> set[str]:
+    """LT or GT, of the comparisons that are no tests for equality."""
+    found: set[str] = set()
+    for op in region.ops:
+        if op.name == "compare":
+            words = list(op.get("words", ())) or [op.get("comparison_direction")]
+            if words[0] not in ("EQ", "NE"):
+                found.add(words[0].replace("LE", "LT").replace("GE", "GT"))
+    return found
+
+
+# products
+
+
+def dot_general(op: Op, x: Array, y: Array) -> Array:
+    """Sums of products over contracting axes; batching axes go along."""
+    numbers = op.get("dot_dimension_numbers") or {}
+    both = ("lhs", "rhs")
+    batch = op.get("batching_dims") or [numbers.get(f"{x}_batching_dimensions", []) for x in both]
+    summed = op.get("contracting_dims") or [
+        numbers.get(f"{x}_contracting_dimensions", []) for x in both
+    ]
+    letters = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    left, right = [""] * x.ndim, [""] * y.ndim
+    result = ""
+    for a, b in zip(*batch, strict=True):
+        left[a] = right[b] = letter = next(letters)
+        result += letter
+    for a, b in zip(*summed, strict=True):
+        left[a] = right[b] = next(letters)
+    for names in (left, right):
+        for k, name in enumerate(names):
+            if not name:
+                names[k] = next(letters)
+                result += names[k]
+    kind = np.result_type(x.dtype, y.dtype)
+    return np.einsum(f"{''.join(left)},{''.join(right)}->{result}", x.astype(kind), y.astype(kind))
+
+
+_NUMBERS = re.compile(r"\[([^\]]*)\]\s*x\s*\[([^\]]*)\]\s*->\s*\[([^\]]*)\]")
+
+
+def convolution(op: Op, x: Array, w: Array) -> Array:
+    """A convolution with any order of axes, groups, strides, dilations of both, and padding."""
+    from mlc.frontend import nn
+
+    found = _NUMBERS.search(str(op.get("dimension_numbers")))
+    if found is None:
+        raise NotSupportedError(
+            f"line {op.line}: convolution's dim_numbers {op.get('dimension_numbers')}"
+        )
+    xs, ws, ys = ([part.strip() for part in each.split(",")] for each in found.groups())
+    rank = len(xs) - 2
+    space = [str(k) for k in range(rank)]
+    x = x.transpose(*(xs.index(c) for c in ("b", "f", *space)))
+    w = w.transpose(*(ws.index(c) for c in ("o", "i", *space)))
+
+    def numbers(name: str, default: int, count: int = rank) -> list[int]:
+        given = op.get(name)
+        return [default] * count if given is None else [int(n) for n in np.ravel(given)]
+
+    if any(op.get("window_reversal") or ()):
+        flips = tuple(a + 2 for a, r in enumerate(op.get("window_reversal")) if int(r))
+        w = np.flip(w, flips)
+    strides, apart = numbers("window_strides", 1), numbers("rhs_dilation", 1)
+    spread, around = numbers("lhs_dilation", 1), numbers("padding", 0, 2 * rank)
+    low, high = around[::2], around[1::2]
+    zero = np.zeros((), x.dtype)
+    x = pad(x, zero, [0, 0, *low], [0, 0, *high], [0, 0, *(n - 1 for n in spread)])
+    groups, batches = int(op.get("feature_group_count", 1)), int(op.get("batch_group_count", 1))
+    if batches > 1:
+        x = x.reshape(batches, -1, *x.shape[1:])
+        parts = np.split(w, batches)
+        y = np.concatenate(
+            [_plain(nn, x[k], part, strides, apart, 1) for k, part in enumerate(parts)], axis=1
+        )
+    else:
+        y = _plain(nn, x, w, strides, apart, groups)
+    order = ("b", "f", *space)
+    return y.transpose(*(order.index(c) for c in ys))
+
+
+def _plain(
+    nn: Any, x: Array, w: Array, strides: Sequence[int], apart: Sequence[int], groups: int
+) -> Array:
+    """(N, C, …) by (F, C / groups, …): sums over the places of a window."""
+    sizes = w.shape[2:]
+    spans = [(n - 1) * a + 1 for n, a in zip(sizes, apart, strict=True)]
+    counts = [
+        (n - span) // s + 1 if n >= span else 0
+        for n, span, s in zip(x.shape[2:], spans, strides, strict=True)
+    ]
+    if x.dtype.kind == "f" and len(sizes) == 2 and all(counts):
+        return nn.conv(x, w, stride=tuple(strides), dilation=tuple(apart), groups=groups)
+    shape = (x.shape[0], groups, x.shape[1] // groups)
+    total = np.zeros((x.shape[0], w.shape[0], *counts), x.dtype)
+    grouped = w.reshape(groups, -1, *w.shape[1:])
+    for offset in itertools.product(*(range(n) for n in sizes)):
+        at = tuple(
+            slice(o * a, o * a + (n - 1) * s + 1 if n else o * a, s)
+            for o, a, n, s in zip(offset, apart, counts, strides, strict=True)
+        )
+        part = x[(slice(None), slice(None), *at)].reshape(*shape, *counts)
+        here = grouped[(slice(None), slice(None), slice(None), *offset)]
+        total = total + np.einsum("ngc...,gfc->ngf...", part, here).reshape(total.shape)
+    return total
