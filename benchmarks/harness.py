@@ -86,7 +86,7 @@ def medians(candidates: Mapping[str, Call], rounds: int, settle_s: float = 0.0) 
     repeats: dict[str, int] = {}
     for name, call in candidates.items():
         call()
-        repeats[name] = _repeats(call)
+        repeats[name] = calls_per_sample(call)
     samples: dict[str, list[float]] = {name: [] for name in candidates}
     for turn in range(rounds):
         names = list(candidates)
@@ -94,7 +94,7 @@ def medians(candidates: Mapping[str, Call], rounds: int, settle_s: float = 0.0) 
             if settle_s:
                 time.sleep(settle_s)
                 candidates[name]()  # wakes its own threads
-            samples[name].append(_sample(candidates[name], repeats[name]))
+            samples[name].append(mean_seconds(candidates[name], repeats[name]))
     return {name: statistics.median(found) for name, found in samples.items()}
 
 
@@ -111,7 +111,7 @@ def paired(
     repeats: list[int] = []
     for call in calls:
         call()
-        repeats.append(_repeats(call))
+        repeats.append(calls_per_sample(call))
     samples: list[tuple[float, float]] = []
     for turn in range(rounds):
         found = [0.0, 0.0]
@@ -119,7 +119,7 @@ def paired(
             if settle_s:
                 time.sleep(settle_s)
                 calls[k]()  # wakes its own threads
-            found[k] = _sample(calls[k], repeats[k])
+            found[k] = mean_seconds(calls[k], repeats[k])
         samples.append((found[0], found[1]))
     if fastest:
         mine, other = (min(column) for column in zip(*samples, strict=True))
@@ -128,19 +128,21 @@ def paired(
     return mine, other, statistics.median(b / a for a, b in samples)
 
 
-def _repeats(call: Call) -> int:
+def calls_per_sample(call: Call) -> int:
+    """How many calls last `SAMPLE_S`."""
     count = 1
-    while (seconds := _sample(call, count) * count) < SAMPLE_S:
+    while (seconds := mean_seconds(call, count) * count) < SAMPLE_S:
         count = max(count * 2, min(count * 100, round(count * SAMPLE_S / max(seconds, 1e-9))))
     return count
 
 
-def _sample(call: Call, repeats: int) -> float:
-    turns = range(repeats)
+def mean_seconds(call: Call, calls: int) -> float:
+    """Seconds of one of so many calls."""
+    turns = range(calls)
     start = time.perf_counter()
     for _ in turns:
         call()
-    return (time.perf_counter() - start) / repeats
+    return (time.perf_counter() - start) / calls
 
 
 def time_text(seconds: float) -> str:

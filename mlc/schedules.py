@@ -135,7 +135,7 @@ def _refusals(found: Schedules) -> Iterator[str]:
 def schedules_of(problem: Problem, target: CpuTarget, levels: Levels) -> Schedules:
     """The candidates, and among them what the compiler takes now."""
     found = choose_schedule(problem, target)
-    kernel = _contraction(levels)
+    kernel = contraction_of(levels)
     schedule = None if kernel is None or kernel.schedule is None else kernel.schedule.data
     current: Words | None = None
     cut = WordsOf(kernel, target) if kernel is not None and refusal(kernel) is None else None
@@ -192,7 +192,8 @@ def _shapes(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (*batch, *a), (*batch, *b)
 
 
-def _contraction(levels: Levels) -> KernelOp | None:
+def contraction_of(levels: Levels) -> KernelOp | None:
+    """The kernel of the plan that multiplies."""
     kernels = (op for op in levels.plan().walk() if isinstance(op, KernelOp))
     return next(filter(_multiplies, kernels), None)
 
@@ -222,12 +223,13 @@ def measured(
     for k, words in enumerate(runs):
         said("compiling", k / len(runs))
         functions.append(with_words(levels, words))
-    took = measure(functions, _inputs(problem), partial(said, "timing in turn"))
+    took = measure(functions, inputs_of(problem), partial(said, "timing in turn"))
     said("", 0.0)
     return tuple(sorted(zip(runs, took, strict=True), key=lambda pair: pair[1]))
 
 
-def _inputs(problem: Problem) -> list[np.ndarray[Any, Any]]:
+def inputs_of(problem: Problem) -> list[np.ndarray[Any, Any]]:
+    """Arrays to multiply."""
     rng = np.random.default_rng(0)
 
     def values(shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:

@@ -71,7 +71,7 @@ def compiled(text: str, folder: Path, threads: int) -> Callable[..., Array]:
 
 BLOCKED = (
     "block(n, 96), block(k, 64), pack(b, panels 16, team), block(m, 12, team),"
-    " register(m 4, n 16), via(fma), edge(m, clamp), grain(2048)"
+    " register(m 4, n 16), via(fma), edge(m, clamp), prefetch(c), grain(2048)"
 )
 WHOLE = "pack(b, panels 16, team), block(m, 12, team), register(m 4, n 16), via(fma), grain(2048)"
 IN_PLACE = "block(m, 4, team), register(m 4, n 16), via(fma), edge(m, clamp), grain(2048)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -179,7 +179,8 @@ class LoadOp(IRDLOperation):
         return coordinates(self.at.data, rank_of(self.view.type), word, {})
 
     def verify_(self) -> None:
-        _check_tile(self.name, self.at, self.axes, self.view, self.positions, self.result)
+        tile = frag_of(self.result)
+        _check_tile(self.name, self.at, self.axes, self.view, self.positions, tile)
         if self.ahead is not None and (self.axes is None or self.ahead.value.data < 1):
             raise VerifyException(f"{self.name}: ahead; expected rows, and axes that have names")
 
@@ -256,7 +257,8 @@ class StoreOp(IRDLOperation):
         return coordinates(self.at.data, rank_of(self.view.type), word, {})
 
     def verify_(self) -> None:
-        _check_tile(self.name, self.at, self.axes, self.view, self.positions, self.value)
+        tile = frag_of(self.value)
+        _check_tile(self.name, self.at, self.axes, self.view, self.positions, tile)
         if self.where_ is None:
             return
         check_positions(self.name, self.where_.dims, self.positions)
@@ -312,56 +314,96 @@ def _check_tile(
     axes: StringAttr | None,
     view: SSAValue,
     positions: Sequence[SSAValue],
-    tile: SSAValue,
+    tile: FragType,
 ) -> None:
     """VerifyException unless the tile can lie there."""
     check_positions(name, at.data, positions)
-    word = _word(axes, frag_of(tile))
-    if len(word) != len(frag_of(tile).shape) or any(len(axis) != 1 for axis in word):
-        raise VerifyException(
-            f"{name}: axes {''.join(word)} of {tile.type}; expected one letter each"
-        )
+    word = _word(axes, tile)
+    if len(word) != len(tile.shape) or any(len(axis) != 1 for axis in word):
+        raise VerifyException(f"{name}: axes {''.join(word)} of {tile}; expected one letter each")
     check_access(name, at.data, rank_of(view.type), word)
-    if view_of(view).element != frag_of(tile).element:
-        raise VerifyException(f"{name}: {tile.type} of {view.type}; expected equal elements")
+    if view_of(view).element != tile.element:
+        raise VerifyException(f"{name}: {tile} of {view.type}; expected equal elements")
 
 
 @irdl_op_definition
 class PrefetchOp(IRDLOperation):
     """
-    Says that the element at these subscripts, and what lies beside it, will be read soon.
+    Says that the element at these subscripts, and what lies beside it, will be read soon; or all of
+    a tile's, which with `write` will be written. Its axes are as those of `mlc_tile.load`.
 
     ```mlir
     mlc_tile.prefetch %bp[%j, %k]
+    mlc_tile.prefetch %c[%i + m, %j + n] as "mn" write : !mlc_tile.frag<6x64xf32>
     ```
     """
 
     name = "mlc_tile.prefetch"
     at = prop_def(ExpressionsAttr)
+    axes = opt_prop_def(StringAttr)
+    tile = opt_prop_def(FragType)
+    write = opt_prop_def(UnitAttr)
     view = operand_def(ViewType)
     positions = var_operand_def(INDEX)
     # so that it stays where it is
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     @staticmethod
-    def of(view: SSAValue, at: ExpressionsAttr, positions: Sequence[SSAValue]) -> PrefetchOp:
-        return PrefetchOp.create(operands=[view, *positions], properties={"at": at})
+    def of(
+        view: SSAValue,
+        at: ExpressionsAttr,
+        positions: Sequence[SSAValue],
+        tile: FragType | None = None,
+        *,
+        axes: str | None = None,
+        write: bool = False,
+    ) -> PrefetchOp:
+        properties: dict[str, Attribute] = {"at": at}
+        if tile is not None:
+            properties["tile"] = tile
+        if axes is not None:
+            properties["axes"] = StringAttr(axes)
+        if write:
+            properties["write"] = UnitAttr()
+        return PrefetchOp.create(operands=[view, *positions], properties=properties)
+
+    def where(self) -> tuple[Dim, ...]:
+        """Of an element of the tile, the subscripts, in letters."""
+        word = () if self.tile is None else _word(self.axes, self.tile)
+        return coordinates(self.at.data, rank_of(self.view.type), word, {})
 
     def verify_(self) -> None:
+        if self.tile is not None:
+            _check_tile(self.name, self.at, self.axes, self.view, self.positions, self.tile)
+            return
         check_positions(self.name, self.at.data, self.positions)
         check_access(self.name, self.at.data, rank_of(self.view.type), ())
+        if self.axes is not None:
+            raise VerifyException(f"{self.name}: axes of one element; expected a tile's type")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_access(printer, self.view, self.at, self.positions)
+        _print_axes(printer, self.axes)
+        if self.write is not None:
+            printer.print_string(" write")
         printer.print_op_attributes(self.attributes)
+        if self.tile is not None:
+            printer.print_string(" : ")
+            printer.print_attribute(self.tile)
 
     @classmethod
     def parse(cls, parser: Parser) -> PrefetchOp:
         positions = Positions()
         view, at = parse_access(parser, positions)
-        op = cls.of(view, at, positions.values)
-        op.attributes |= parser.parse_optional_attr_dict()
+        axes = parser.parse_str_literal() if parser.parse_optional_keyword("as") else None
+        write = parser.parse_optional_keyword("write") is not None
+        attributes = parser.parse_optional_attr_dict()
+        tile = parser.parse_type() if parser.parse_optional_punctuation(":") else None
+        if tile is not None and not isinstance(tile, FragType):
+            parser.raise_error(f"mlc_tile.prefetch: {tile}; expected a !mlc_tile.frag")
+        op = cls.of(view, at, positions.values, tile, axes=axes, write=write)
+        op.attributes |= attributes
         return op
 
 

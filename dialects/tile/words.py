@@ -131,11 +131,20 @@ class Via(Word):
 
 @dataclass(frozen=True)
 class Prefetch(Word):
-    """A factor's cache lines are asked for so many steps of the summed axis ahead."""
+    """
+    A factor's cache lines are asked for so many steps of the summed axis ahead; those of `c`, where
+    a register tile's sums wait or are stored, before it is multiplied.
+    """
 
     NAME = "prefetch"
-    operand: str = one_of("a", "b")
-    steps: int = bare(most=64)
+    operand: str = one_of("a", "b", "c")
+    steps: int = bare(most=64, default=0)
+
+    def check(self) -> None:
+        Word.check(self)
+        if (self.operand == "c") != (self.steps == 0):
+            expected = "prefetch(c)" if self.operand == "c" else "how many steps ahead"
+            raise VerifyException(f"schedule: {self}: expected {expected}")
 
 
 @dataclass(frozen=True)

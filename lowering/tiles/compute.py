@@ -16,7 +16,7 @@ from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp
 from mlc.dialects.tile.element import MapOp
 from mlc.dialects.tile.expression import letters_in
-from mlc.dialects.tile.memory import LoadOp, StoreOp, axes_of
+from mlc.dialects.tile.memory import LoadOp, PrefetchOp, StoreOp, axes_of
 from mlc.dialects.tile.region import yielded
 from mlc.dialects.tile.types import FragType, frag_of, view_of
 from mlc.lowering.loops.buffer import Buffer, Position
@@ -295,6 +295,21 @@ class _Rows:
         access = replace(self.whole, open=self.by_row)
         point = point_of(self.s, access, {**self.known, **_place(self.axes, row, 0, 1)})
         return guard_of(self.s, access, point, 1).whole
+
+
+def lower_prefetch(s: TileScope, op: PrefetchOp, kind: FragType) -> None:
+    """Each cache line of a tile, wherever it lies: asking never faults."""
+    buffer = s.memory[op.view]
+    if not isinstance(buffer, Buffer):
+        return
+    rows = _Rows(s, op.view, op.where(), op.positions, axes_of(op.axes, kind), kind)
+    in_line = max(1, LINE_BYTES // kind.dtype.bytes // rows.lanes)
+    write = op.write is not None
+    for row in Fragment.of(kind.shape, rows.lanes, ()).rows:
+        for v in range(0, rows.vectors, in_line):
+            point = point_of(s, replace(rows.access, open=()), rows.atoms(row, v))
+            indices = [s.b.index(place.base) for place in point]
+            s.b.add_op(vec.PrefetchOp.of(buffer.memref, indices, write=write))
 
 
 def lower_extract(s: TileScope, op: ExtractOp) -> None:

@@ -31,7 +31,7 @@ from mlc.lowering.loops.builder import LoopBuilder, buffer_type, memory_type, st
 from mlc.lowering.loops.function import NOALIAS, NOTHING, ONE, READONLY, Kernel, Scratch, Strides
 from mlc.lowering.tiles import team
 from mlc.lowering.tiles.access import Access, put
-from mlc.lowering.tiles.compute import lower_fragment
+from mlc.lowering.tiles.compute import lower_fragment, lower_prefetch
 from mlc.lowering.tiles.folds import folds_of, lower_fold, states_of
 from mlc.lowering.tiles.fragment import Fragment
 from mlc.lowering.tiles.groups import lower_copy
@@ -267,7 +267,9 @@ def _block(s: TileScope, block: Block) -> None:
 
 def _prefetch(s: TileScope, op: PrefetchOp) -> None:
     buffer = s.memory[op.view]
-    if isinstance(buffer, Buffer):  # what is computed is not in memory
+    if op.tile is not None:
+        lower_prefetch(s, op, op.tile)
+    elif isinstance(buffer, Buffer):  # what is computed is not in memory
         at = op.at.data + (Dim.const(0),) * (len(buffer.sizes) - len(op.at.data))
         indices = [s.b.index(s.index(dim, op.positions)) for dim in at]
         s.b.add_op(vec.PrefetchOp.of(buffer.memref, indices))

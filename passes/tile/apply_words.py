@@ -38,7 +38,7 @@ from mlc.passes.tile.blocks import form_blocks
 from mlc.passes.tile.cases import conditions_of, join_cases
 from mlc.passes.tile.epilogue import epilogue
 from mlc.passes.tile.hold import hold
-from mlc.passes.tile.marks import edge, prefetch, via
+from mlc.passes.tile.marks import ask_for_sums, edge, prefetch, via
 from mlc.passes.tile.pack import pack
 from mlc.passes.tile.register import register
 from mlc.passes.tile.shifts import sum_shifts
@@ -100,6 +100,7 @@ def _apply(kernel: KernelOp, words: Words) -> None:
         applied(kernel, word)
     for name in (SUMS, INIT):
         kernel.attributes.pop(name, None)
+    ask_for_sums(kernel)
     sum_shifts(kernel)
 
 

@@ -18,7 +18,17 @@ from typing import Literal, get_args
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
-from mlc.dialects.tile.words import Block, Edge, Pack, Register, Split, Via, Word, Words
+from mlc.dialects.tile.words import (
+    Block,
+    Edge,
+    Pack,
+    Prefetch,
+    Register,
+    Split,
+    Via,
+    Word,
+    Words,
+)
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.predict import (
     STREAMS,
@@ -38,10 +48,11 @@ WHOLE_ROWS = 128  # of a, whose panels of all depth must fit level 2 for depths 
 DEPTHS = (128, 256, 512)  # blocks of the summed axis that are tried, besides the whole of it
 TINY = 64  # rows and columns of a product that needs no loop but those of register tiles
 FEW_ROWS = 96  # of a result, for which b may be streamed, or copied panel by panel
+NEAR_ROWS = 32  # of a block whose rows of sums go on from panel to panel: half of `PAGES`
 WIDEST = 4  # vectors of a register tile's row
 MOST_ROWS = 32  # of it
 TURNS = 4  # trips for each core, where workers take them one by one
-TRIP_S = 1e-5  # seconds of such a trip at least, where each copies for itself
+TRIP_S = 5e-6  # seconds of such a trip at least, where each copies for itself
 DEEP = 1024  # summed elements of a part at least, where a sum is split
 MOST_PARTS = 32  # which code adds one by one
 FEW_TILES = 16  # register tiles of a result that workers would share badly
@@ -75,7 +86,17 @@ def choose_schedule(problem: Problem, target: CpuTarget) -> tuple[Candidate, ...
         if refused(route, problem, target) is None:
             for words in _OFFERS[route](problem, target):
                 found.setdefault(words, Candidate(route, words, predict(problem, words, target)))
-    return tuple(sorted(found.values(), key=lambda c: (c.seconds, len(c.words))))
+    best = sorted(found.values(), key=lambda c: (c.seconds, len(c.words)))
+    for c in best[:BEST]:
+        for words in _asking(problem, c.words, target):
+            best.append(Candidate(c.route, words, predict(problem, words, target)))
+    return tuple(sorted(best, key=lambda c: (c.seconds, len(c.words))))
+
+
+def _asking(problem: Problem, words: Words, target: CpuTarget) -> Iterator[Words]:
+    """The same with lines of sums asked for."""
+    if _leave(problem, row_of(problem, words, target), target):
+        yield (*words, Prefetch("c"))
 
 
 def refused(route: Route, problem: Problem, target: CpuTarget) -> str | None:
@@ -171,9 +192,36 @@ def _blocked(problem: Problem, target: CpuTarget) -> Iterator[Words]:
             most.add(target.l2_bytes // 2 // ((depth + problem.m) * item))
         else:  # or the block there
             most.add(target.l2_bytes // 4 // (depth * item))
+        ends = _ending(problem, row, tile)
         for columns in sorted({_rounded(size, tile.n, problem.n) for size in most}):
             outer = (*_whole("n", columns, problem.n), *_whole("k", depth, problem.k))
-            yield (*outer, pack_b, *inner, *pack_a, *_ending(problem, row, tile))
+            yield (*outer, pack_b, *inner, *pack_a, *ends)
+            if team:  # each worker copies what it reads
+                own = Block("m", _share(problem.m, tile.m, problem.threads), team=True)
+                yield (*outer, own, replace(pack_b, team=False), *pack_a, *ends)
+        columns = _rounded(target.l2_bytes // 2 // (depth * item), tile.n, problem.n)
+        near = _near_rows(problem, rows, columns, tile, row, target)
+        if near and not packed:
+            outer = (*_whole("n", columns, problem.n), *_whole("k", depth, problem.k))
+            yield (*outer, pack_b, replace(near, team=team), *ends)
+
+
+def _near_rows(
+    problem: Problem, rows: int, columns: int, tile: Register, row: Intrinsic, target: CpuTarget
+) -> Block | None:
+    """
+    Few rows, which several panels meet before the next ones: their sums are written on and on, as
+    so many streams, and what is read of a lies in level 1.
+    """
+    near = NEAR_ROWS // tile.m * tile.m
+    several = tile.m <= near < rows and columns > tile.n
+    return Block("m", near) if several and _leave(problem, row, target) else None
+
+
+def _leave(problem: Problem, row: Intrinsic, target: CpuTarget) -> bool:
+    """Whether sums are more than level 2 holds; tile registers load them before they multiply."""
+    sums = problem.batch * problem.m * problem.n * named_dtype(row.dtypes[2]).bytes
+    return sums > target.l2_bytes and not row.in_tiles
 
 
 def _batched(problem: Problem, target: CpuTarget) -> Iterator[Words]:
@@ -247,23 +295,45 @@ def split_schedule(problem: Problem, words: Words, target: CpuTarget) -> Words |
 def dynamic_schedules(problem: Problem, static: Words, target: CpuTarget) -> tuple[Words, ...]:
     """
     As words whose shares are of one size, sums in the same order: blocks of rows and columns, each
-    copied by the worker that takes it, so that one whose core others slow down takes fewer. Those
-    that are faster for one worker and for all cores, the best first. None of batches, of a b that
-    is read where it lies, and where there are too few blocks.
+    copied by the worker that takes it, so that one whose core others slow down takes fewer; of a b
+    that is read where it lies, blocks of rows. Those that are faster for one worker and for all
+    cores, the best first. None of batches, and where there are too few blocks.
     """
     trips = min(TURNS * target.cores, int(predict(problem, static, target).seconds / TRIP_S))
-    if trips < 2 or problem.batch > 1 or not any(_packs_b(w) for w in static):
+    if trips < 2 or problem.batch > 1:
         return ()
+    if not any(_packs_b(w) for w in static):
+        return _in_rows(problem, static, target, trips)
     row = row_of(problem, static, target)
     depth = min([problem.k, *(w.step for w in static if isinstance(w, Block) and w.axis == "k")])
-    most = _of_one_and_all(problem, static, target) * (1 + WAITS * (target.cores - 1))
-    return tuple(words for s, words in _ranked(problem, row, depth, target, trips) if s < most)
+    most = of_one_and_all(problem, static, target)
+    offers = _ranked(problem, row, depth, target, trips)
+    return tuple(words for seconds, words in offers if seconds < most)
 
 
-def _of_one_and_all(problem: Problem, words: Words, target: CpuTarget) -> float:
-    """Seconds of one worker times those of all cores."""
-    team = replace(problem, threads=target.cores)
-    return predict(problem, words, target).seconds * predict(team, words, target).seconds
+def of_one_and_all(problem: Problem, words: Words, target: CpuTarget) -> float:
+    """
+    Seconds of one worker times those of all cores, with what shares of one size wait for each
+    other.
+    """
+    team = predict(replace(problem, threads=target.cores), words, target)
+    waits = 0.0 if _is_dynamic(words) else WAITS * (team.workers - 1)
+    return predict(problem, words, target).seconds * team.seconds * (1 + waits)
+
+
+def _is_dynamic(words: Words) -> bool:
+    return any(isinstance(word, Block) and word.dynamic for word in words)
+
+
+def _in_rows(problem: Problem, static: Words, target: CpuTarget, trips: int) -> tuple[Words, ...]:
+    """Where workers share rows alone and nothing is copied: blocks of rows instead."""
+    first, *rest = static
+    if not isinstance(first, Block) or first.axis != "m" or not isinstance(rest[0], Register):
+        return ()
+    rows = _share(problem.m, rest[0].m, trips)
+    words = (Block("m", rows, team=True, dynamic=True), *rest)
+    most = of_one_and_all(problem, static, target)
+    return (words,) if of_one_and_all(problem, words, target) < most else ()
 
 
 @lru_cache(maxsize=1024)
@@ -272,8 +342,12 @@ def _ranked(
 ) -> list[tuple[float, Words]]:
     """The schedules of one row and depth, which many static ones share."""
     offers = _dynamic(problem, row, depth, target, trips)
-    found = [(_of_one_and_all(problem, words, target), words) for words in offers]
-    return sorted(found, key=lambda x: x[0])
+    found = [(of_one_and_all(problem, words, target), words) for words in offers]
+    best = sorted(found, key=lambda x: x[0])
+    for _, words in best[:BEST]:
+        for asking in _asking(problem, words, target):
+            best.append((of_one_and_all(problem, asking, target), asking))
+    return sorted(best, key=lambda x: x[0])
 
 
 def _dynamic(
@@ -293,6 +367,11 @@ def _dynamic(
             depths = _whole("k", depth, problem.k)
             rest = (*copy_a, *_ending(problem, row, tile))
             yield (*near, *depths, _packed("b", tile.n, row, problem), *rest)
+            few = _near_rows(problem, rows, columns, tile, row, target)
+            if few and not copy_a:
+                size = max(1, target.l2_bytes // 2 // (depth * _item(row)) // tile.n) * tile.n
+                near = (*_whole("n", min(columns, size), problem.n, dynamic=True), *trip_m)
+                yield (*near, *depths, _packed("b", tile.n, row, problem), few, *rest)
             if row.in_tiles and copy_a and blocks and not depths:  # of vectors it gains nothing
                 yield (_packed("b", tile.n, row, problem, team=True), *blocks, *rest)
 

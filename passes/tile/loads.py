@@ -14,17 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import ceil, prod
-from typing import TYPE_CHECKING
 
 from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tile.words import Block, Register, Split, Words, only_word
 from mlc.lazy_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from mlc.passes.tile.predict import Problem
-
-AXES: Mapping[str, str] = {"a": "gmk", "b": "gkn", "c": "gmn"}
-"""The axes of both factors and of the sums."""
+from mlc.passes.tile.problem import AXES, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +95,7 @@ def nest_of_worker(
     left = {"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}
     mine, steps = dict(left), list[tuple[str, int]]()
     shared: list[tuple[str, int, int]] = []  # what workers share: axis, its extent, and a trip's
+    whole = any(isinstance(word, Block) and word.dynamic for word in words)
     for word in words:
         if not isinstance(word, Block | Split):
             continue
@@ -110,7 +105,7 @@ def nest_of_worker(
             shared.append((word.axis, extent, step))
         steps.append((word.axis, step))
         left[word.axis] = step
-    workers = _deal(shared, mine, left, only_word(words, Register), threads)
+    workers = _deal(shared, mine, left, None if whole else only_word(words, Register), threads)
     tile = only_word(words, Register)
     if left["g"] > 1:
         steps.insert(0, ("g", 1))
@@ -122,14 +117,15 @@ def _deal(
     shared: Sequence[tuple[str, int, int]],
     mine: dict[str, int],
     left: Mapping[str, int],
-    tile: Register,
+    tile: Register | None,
     threads: int,
 ) -> int:
     """
     Makes extents those of the worker with the most, and says how many work: in shares of register
-    tiles of one axis, of columns where there are too few of rows, or in trips of all axes together.
+    tiles of one axis, of columns where there are too few of rows, or in trips of all axes together,
+    which nobody cuts where they are taken one by one.
     """
-    if [axis for axis, _, _ in shared] == ["m"]:
+    if tile is not None and [axis for axis, _, _ in shared] == ["m"]:
         axis, extent, step = "m", mine["m"], tile.m
         if extent < 2 * step * threads:
             axis, extent, step = "n", left["n"], tile.n

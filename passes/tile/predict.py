@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from math import ceil, gcd, inf, log2, prod
-from typing import Literal
 
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
@@ -20,6 +19,7 @@ from mlc.dialects.tile.words import (
     Block,
     Edge,
     Pack,
+    Prefetch,
     Register,
     Split,
     Via,
@@ -29,7 +29,8 @@ from mlc.dialects.tile.words import (
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.streams import first_access_s, line_s
 from mlc.passes.cost.work import ATTO, Bytes, Work, clock, cycle_s, of_seconds
-from mlc.passes.tile.loads import AXES, Nest, nest_of_worker
+from mlc.passes.tile.loads import Nest, nest_of_worker
+from mlc.passes.tile.problem import Problem
 from mlc.passes.tile.steps import row_addresses, step_cycles, step_shape
 
 # SOURCE: Intel and AMD optimization guides; Arm Neoverse N1 and V1 guides.
@@ -40,36 +41,9 @@ STREAMS = 16  # rows that prefetchers follow at once: half of those that they ma
 ALIGNED = 16  # bytes that a caller's arrays are aligned to at least
 FIRST_LINES = 4  # of a run of lines, what nothing has asked for before they are needed
 
-
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    """C[g, m, n] = sum over k of A[g, m, k] · B[g, k, n], by values alone."""
-
-    m: int
-    n: int
-    k: int
-    batch: int = 1
-    dtypes: tuple[str, str, str] = ("f32", "f32", "f32")
-    """Of a, b and the sums."""
-    a_unit: Literal["k", "m"] = "k"
-    """The axis of a whose elements lie side by side; "m" where a is given transposed."""
-    b_unit: Literal["n", "k"] = "n"
-    """Likewise of b."""
-    a_shared: bool = False
-    """Whether all batches read one a."""
-    b_shared: bool = False
-    threads: int = 1
-
-    @property
-    def macs(self) -> int:
-        """Multiplications."""
-        return self.batch * self.m * self.n * self.k
-
-    @property
-    def axes(self) -> Mapping[str, str]:
-        """Of each operand."""
-        shared = {"a": self.a_shared, "b": self.b_shared, "c": False}
-        return {x: axes[1:] if shared[x] else axes for x, axes in AXES.items()}
+# Measured: docs/measurements.md, Sums on their way out.
+ASK_CYCLES = 3.0  # to ask for a line of a register tile's sums, its address included
+ASKED_SHARE = 0.6  # of what such lines take that are not asked for, what is left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,13 +136,21 @@ class _Walk:
         core = (steps * cycles + self.tiles() * around) * cycle_s(self.target)
         packing = sum(self.packing(word) for word in self.words if isinstance(word, Pack))
         waiting, lines = max(self.beside(read_s), self.late(core, read_s)), self.lines()
-        sums, starts = self.writes(), self.starts()
+        sums, starts, costs = self.writes(), self.starts(), clock(self.target, self.workers)
+        apart, line_of_sums = self.sums_apart()
+        if any(isinstance(word, Prefetch) and word.operand == "c" for word in self.words):
+            asked, near = self.asked(), (0, sum(sums[1:]), 0, 0, 0)
+            far = costs.seconds(Work(write=sums)) - costs.seconds(Work(write=near))
+            core += asked * ASK_CYCLES * cycle_s(self.target)
+            waiting += max(0.0, far / ATTO - core)
+            sums, apart = near, apart * ASKED_SHARE
+        lines += apart * line_of_sums
         own = Work(
             core=of_seconds(core + packing),
             write=sums,
             wait=of_seconds(waiting + lines + self.added()),
         )
-        work, costs = own.times(self.workers) + starts, clock(self.target, self.workers)
+        work = own.times(self.workers) + starts
         return Prediction(
             work=work,
             seconds=costs.seconds(work) / ATTO,
@@ -262,6 +244,13 @@ class _Walk:
         teams = [w.team for w in self.words if isinstance(w, Pack) and w.operand == operand]
         return self.workers > 1 and any(teams)
 
+    def from_others(self, operand: str) -> float:
+        """Seconds more than of level 3, once, of what other workers have just copied."""
+        if not self.of_others(operand):
+            return 0.0
+        whole = self.nest.touched[operand][0] * self.item[operand]
+        return whole * max(0.0, self.target.loops.others_byte_s - 1 / self.rates[1])
+
     def waste(self, operand: str) -> float:
         """Bytes of the lines that a register tile touches, to those it uses."""
         unit = {"a": self.problem.a_unit, "b": self.problem.b_unit, "c": "n"}[operand]
@@ -346,8 +335,10 @@ class _Walk:
         total = 0.0
         for x, whole in taken.items():
             left = core_s
+            others = self.from_others(x)
             for level, (size, rate) in enumerate(zip(self.given[x], self.rates, strict=True)):
                 seconds, meanwhile = size / rate, core_s * min(1.0, size / whole)
+                seconds += others if level == 1 else 0.0
                 if level or x != "c":
                     total += max(0.0, seconds - meanwhile)
                     left -= min(seconds, meanwhile)
@@ -425,6 +416,28 @@ class _Walk:
         far = [round(max(0.0, here - there)) for here, there in zip(moved, beyond, strict=False)]
         second, third, memory = (*far, 0, 0, 0)[:3]
         return 0, second, third, 0, memory
+
+    def sums_apart(self) -> tuple[float, float]:
+        """
+        Lines of sums beyond level 2 that no stream brings, and the seconds of one: those of parts
+        of rows on pages of their own, when more rows than a buffer has translations come before the
+        next part of the same ones.
+        """
+        columns, rows = self.nest.loops[-3], self.nest.loops[-2]
+        goes_on = columns.trips > 1 and rows.trips * self.tile.m <= PAGES
+        part, row = (n * self.item["c"] for n in (self.tile.n, self.problem.n))
+        whole = self.nest.touched["c"][0] * self.item["c"]
+        near = whole <= self.target.l2_bytes or not part < self.target.page_bytes // 2 <= row
+        if self.row.in_tiles or goes_on or near:
+            return 0.0, 0.0
+        run = part / self.target.cache_line_bytes
+        first = min(1.0, FIRST_LINES / max(run, 1.0))
+        return self.asked() * first, line_s(whole, self.target)
+
+    def asked(self) -> float:
+        """Lines of all register tiles' sums."""
+        line = self.target.cache_line_bytes
+        return self.tiles() * self.tile.m * ceil(self.tile.n * self.item["c"] / line)
 
     def added(self) -> float:
         """Seconds of adding the parts of a split sum, one after the other."""

@@ -249,6 +249,7 @@ func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
 // CHECK-NEXT:        %f = mlc_tile.read %x[%m, %k] : tensor<f32>
 // CHECK:           mlc_tile.for %i in "M" step 12, %j in min("N", 96) step 32 deal(team when "M" >= 24*workers) {
 // CHECK-NEXT:        mlc_tile.prefetch %w[0, %j + 32]
+// CHECK-NEXT:        mlc_tile.prefetch %y[%j + n, %i + m] as "mn" write : !mlc_tile.frag<12x32xf32>
 // CHECK-NEXT:        %s = mlc_tile.dot "mk,kn->mn" %e[%i], %w[0, %j] over (k 64) init %zero via fma clamp(m) : !mlc_tile.frag<12x32xf32>
 // CHECK-NEXT:        %t = mlc_tile.reduce "max" %s along 1 : !mlc_tile.frag<12xf32>
 // CHECK-NEXT:        %c = mlc_tile.scan "sum" %t along 0 : !mlc_tile.frag<12xf32>
@@ -267,6 +268,7 @@ mlc_tile.kernel @words(%x: !mlc_tile.view<"M"x64xf32, strided>, %w: !mlc_tile.vi
     %zero = mlc_tile.load %y[0, 0] fill 1.0 : !mlc_tile.frag<12x32xf32>
     mlc_tile.for %i in "M" step 12, %j in min("N", 96) step 32 deal(team when "M" >= 24*workers) {
       mlc_tile.prefetch %w[0, %j + 32]
+      mlc_tile.prefetch %y[%j + n, %i + m] as "mn" write : !mlc_tile.frag<12x32xf32>
       %s = mlc_tile.dot "mk,kn->mn" %e[%i], %w[0, %j] over (k 64) init %zero via fma clamp(m) : !mlc_tile.frag<12x32xf32>
       %t = mlc_tile.reduce "max" %s along 1 : !mlc_tile.frag<12xf32>
       %c = mlc_tile.scan "sum" %t along 0 : !mlc_tile.frag<12xf32>

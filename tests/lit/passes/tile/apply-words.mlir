@@ -135,9 +135,10 @@ mlc_tile.kernel @grid(%x: !mlc_tile.view<"M"x256xf32>, %w: !mlc_tile.view<256x51
 // CHECK:         mlc_tile.for %m in "M" step 48 as %m_left deal(team 12 when "M" >= 24*workers) {
 // CHECK-NEXT:      mlc_tile.for %n in 512 step 32 deal(team when "M" < 24*workers) {
 // CHECK-NEXT:        mlc_tile.for %m_1 in %m_left step 12 {
+// CHECK-NEXT:          mlc_tile.prefetch %y[%m + %m_1 + m, %n + n] as "mn" write : !mlc_tile.frag<12x32xf32>
 // CHECK-NEXT:          %s = mlc_tile.dot "mk,kn->mn" %x[%m + %m_1 + m, k], %packed_b[%n floordiv 32, k, n] over (k 256) via fma clamp(m) prefetch(0, 2) : !mlc_tile.frag<12x32xf32>
 // CHECK-NEXT:          %t = mlc_tile.map(%e = %s) at(%i = %m + %m_1, %j = %n) -> (!mlc_tile.frag<12x32xf32>) {
-mlc_tile.kernel @registers(%x: !mlc_tile.view<"M"x256xf32>, %w: !mlc_tile.view<256x512xf32>) -> (%y: !mlc_tile.view<"M"x512xf32>) attributes {schedule = #mlc.schedule<[pack(b, panels 32, team), block(m, 48, team), register(m 12, n 32), via(fma), edge(m, clamp), prefetch(b, 2)]>} {
+mlc_tile.kernel @registers(%x: !mlc_tile.view<"M"x256xf32>, %w: !mlc_tile.view<256x512xf32>) -> (%y: !mlc_tile.view<"M"x512xf32>) attributes {schedule = #mlc.schedule<[pack(b, panels 32, team), block(m, 48, team), register(m 12, n 32), via(fma), edge(m, clamp), prefetch(b, 2), prefetch(c)]>} {
   %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 256) : !mlc_tile.frag<"M"x512xf32>
   %t = mlc_tile.map(%e = %s) at(%i, %j) -> (!mlc_tile.frag<"M"x512xf32>) {
     %v = mlc.abs %e : tensor<f32>

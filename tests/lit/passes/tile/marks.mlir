@@ -36,3 +36,13 @@ mlc_tile.kernel @batched(%x: !mlc_tile.view<64x256xf32>, %w: !mlc_tile.view<256x
   }
   mlc_tile.store %t, %y[m, n] as "mn"
 }
+
+// -----
+
+// Sums that are stored row by row behind the tile are no tile's.
+// CHECK: tiles: prefetch(c): no sums wait and none are stored tile by tile
+mlc_tile.kernel @rows(%x: !mlc_tile.view<64x256xf32>, %w: !mlc_tile.view<256x512xf32>) -> (%y: !mlc_tile.view<64x512xf32>) attributes {schedule = #mlc.schedule<[prefetch(c)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 256) : !mlc_tile.frag<64x512xf32>
+  %t = mlc_tile.extract %s[0, :] : !mlc_tile.frag<512xf32>
+  mlc_tile.store %t, %y[0, n] as "n"
+}
