@@ -165,6 +165,26 @@ def test_functions_of_the_model_and_of_onnx() -> None:
     np.testing.assert_allclose(attended, e / e.sum(-1, keepdims=True) @ q, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resize_is_what_onnx_says(mode: str) -> None:
+    """Beside ONNX's own reference, up and down."""
+    from onnx.reference import ReferenceEvaluator
+
+    x = f32(1, 2, 5, 4)
+    for scales, more in (
+        ([1, 1, 1.6, 2.5], {}),
+        ([1, 1, 0.6, 0.75], {"antialias": 1} if mode != "nearest" else {}),
+        ([1, 1, 2.0, 1.5], {"coordinate_transformation_mode": "align_corners"}),
+        ([1, 1, 2.0, 0.5], {"coordinate_transformation_mode": "asymmetric"}),
+    ):
+        nodes = [node("Resize", "x - s", "y", mode=mode, **more)]
+        made = model(nodes, {"x": x}, ["y"], weights={"s": np.array(scales, np.float32)})
+        (wanted,) = ReferenceEvaluator(made).run(None, {"x": x})
+        found = mlc.onnx.load(made)(x)
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+
+
 def test_quantised_products_are_exact() -> None:
     a = rng.integers(0, 255, (4, 300)).astype(np.uint8)
     b = rng.integers(-128, 127, (300, 3)).astype(np.int8)

@@ -19,6 +19,7 @@ from mlc.frontend.importers.onnx import (
     norms,
     quantised,
     reduce,
+    resize,
     shape,
     windows,
 )
@@ -29,7 +30,7 @@ from mlc.frontend.trace.tracer import Tracer
 
 __all__ = ["Imported", "load"]
 
-_FAMILIES = (control, elementwise, norms, quantised, reduce, shape, windows)
+_FAMILIES = (control, elementwise, norms, quantised, reduce, resize, shape, windows)
 """Whose import fills `ROWS`."""
 
 PLACES: Mapping[str, Sequence[int]] = {
