@@ -362,7 +362,7 @@ def test_launches_of_a_gpu_fill_the_machine() -> None:
     (product,) = launches(on_gpu(multiply, (2048, 2048), (2048, 2048), dtype="f64"))
     assert product["roof"] == "tensor cores, f64 by mma"
     assert (product["registers"], product["blocks_per_sm"]) == (128, 2)
-    assert product["shared_bytes"] == 8 * (64 + 128) * (8 + 4)
+    assert product["shared_bytes"] == 3 * 8 * (64 * (8 + 4) + 8 * (128 + 4))
     (product,) = launches(on_gpu(multiply, (2048, 2048), (2048, 2048), target="cuda:sm_80"))
     assert product["roof"] == "cores"
 

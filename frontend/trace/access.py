@@ -212,7 +212,7 @@ def _called(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if implemented:
         from mlc.frontend.numpy.registry import call_function
 
-        return call_function(function, as_arrays(args), kwargs)
+        return call_function(function, *_with_arrays(args, kwargs))
     if isinstance(function, FunctionType):
         return _call_function(function, args, kwargs)
     if (owner := foreign_owner(function, args, kwargs)) is not None:
@@ -268,12 +268,19 @@ def _seeded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     return seeded(function, args, kwargs)
 
 
+def _with_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Arguments of NumPy's functions, or ours of that name."""
+    return tuple(as_arrays(args)), dict(zip(kwargs, as_arrays([*kwargs.values()]), strict=True))
+
+
 def _call_function(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of a Python function."""
     if not is_users(function):
         if is_told(function):
             return effects().tell(function, args, kwargs)
         check_pure(function)
+        if function.__module__.startswith("mlc.frontend.numpy"):
+            args, kwargs = _with_arrays(args, kwargs)
         if args and "." in function.__qualname__:
             stores.check_method(args[0], function.__name__)
         try:

@@ -295,6 +295,44 @@ def concat_of_concat(op: ConcatOp, b: Rewrite) -> SSAValue | None:
     return b(ConcatOp, *flat, axis=op.axis) if len(flat) > len(op.parts) else None
 
 
+@VIEW_RULES.on(ConcatOp)
+def concat_of_slices(op: ConcatOp, b: Rewrite) -> SSAValue | None:
+    """concat(x[0 ... 3], x[3 ... 7], y)  ->  concat(x[0 ... 7], y)"""
+    axis = op.axis.value.data
+    joined = [op.parts[0]]
+    for part in op.parts[1:]:
+        whole = _joined(joined[-1], part, axis, b)
+        joined[-1:] = [joined[-1], part] if whole is None else [whole]
+    return b(ConcatOp, *joined, axis=op.axis) if len(joined) < len(op.parts) else None
+
+
+def _joined(first: SSAValue, second: SSAValue, axis: int, b: Rewrite) -> SSAValue | None:
+    """The slice that holds the one and then the other."""
+    one, two = first.owner, second.owner
+    if not (isinstance(one, SliceOp) and isinstance(two, SliceOp) and one.x is two.x):
+        return None
+    starts, counts = list(one.starts()), list(one.shape)
+    begin, step = starts[axis]
+    distance, next_step = two.starts()[axis][0] - begin, two.starts()[axis][1]
+    if counts[axis].constant == 1:
+        step = distance.constant or 0
+    if two.shape[axis].constant == 1:
+        next_step = step
+    if not step or next_step != step or distance != step * counts[axis]:
+        return None
+    counts[axis] += two.shape[axis]
+    for k, start in enumerate(two.starts()):
+        if k != axis and (start != starts[k] or two.shape[k] != counts[k]):
+            return None
+    return b(
+        SliceOp,
+        one.x,
+        offsets=tuple(offset for offset, _ in starts),
+        steps=tuple(Dim.const(step if k == axis else s) for k, (_, s) in enumerate(starts)),
+        declared=tensor_type(one.dtype.ir, tuple(counts)),
+    )
+
+
 @VIEW_RULES.on(Elementwise)
 def compute_before_broadcast(op: Elementwise, b: Rewrite) -> SSAValue | None:
     """

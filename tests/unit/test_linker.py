@@ -102,6 +102,7 @@ def test_no_page_is_written_and_executed() -> None:
 
 
 def test_code_goes_with_the_last_reference() -> None:
+    gc.collect()
     before = loaded_count()
     code, names = linked()
     assert loaded_count() == before + 1

@@ -137,13 +137,18 @@ def separate(x: Any) -> Any:
     return s
 
 
-@pytest.mark.parametrize(
-    ("f", "arguments"), [(elementwise, (GRID,)), (all_states, (X, W)), (separate, (X,))]
-)
+@pytest.mark.parametrize(("f", "arguments"), [(elementwise, (GRID,)), (separate, (X,))])
 def test_what_a_loop_would_not_help_stays(
     f: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
     assert "mlc.for " not in mlc.compile(f).lower(*arguments).text("tensor")
+
+
+def test_rows_that_a_loop_wrote_are_the_stacked_list() -> None:
+    text = mlc.compile(all_states).lower(X, W).text("tensor")
+    assert text.count("mlc.for ") == 1
+    assert "mlc.concat" not in text
+    assert np.allclose(mlc.compile(all_states)(X, W), all_states(X, W))
 
 
 def test_runs_of_a_sequence() -> None:

@@ -32,8 +32,8 @@ from mlc.passes.plan.trial import seconds_of
 from mlc.passes.remarks import unheard
 
 HOPELESS = 2.0
-"""How much longer a loop takes by estimate that is not tried. Measured: docs/measurements.md, Tile
-loops."""
+"""How much longer a loop takes by estimate that is not tried. Measured:
+docs/measurements.md, Tile loops."""
 
 TIE = 0.02
 """Of the seconds, a difference that the estimate by bytes decides instead: predictions are no more

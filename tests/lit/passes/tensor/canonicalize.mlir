@@ -431,3 +431,29 @@ func.func @rows_alike(%y: tensor<4xi64>) -> tensor<4x9xi32> {
   %3 = mlc.gather "0b,a->ab" %2[%y] : tensor<9x9xi32>, tensor<4xi64> -> tensor<4x9xi32>
   func.return %3 : tensor<4x9xi32>
 }
+
+// Slices that follow one another are one; of single rows, in any step.
+// CHECK-LABEL: @slices_in_a_row
+// CHECK-NEXT:    %[[BACK:.*]] = mlc.slice %x[<4>, <-2>] : tensor<8xf32> -> tensor<3xf32>
+// CHECK-NEXT:    %[[Y:.*]] = mlc.concat 0 %x, %[[BACK]] : tensor<8xf32>, tensor<3xf32> -> tensor<11xf32>
+// CHECK-NEXT:    func.return %[[Y]]
+func.func @slices_in_a_row(%x: tensor<8xf32>) -> tensor<11xf32> {
+  %0 = mlc.slice %x[<0>, <1>] : tensor<8xf32> -> tensor<3xf32>
+  %1 = mlc.slice %x[<3>, <1>] : tensor<8xf32> -> tensor<5xf32>
+  %2 = mlc.slice %x[<4>, <1>] : tensor<8xf32> -> tensor<1xf32>
+  %3 = mlc.slice %x[<2>, <1>] : tensor<8xf32> -> tensor<1xf32>
+  %4 = mlc.slice %x[<0>, <1>] : tensor<8xf32> -> tensor<1xf32>
+  %5 = mlc.concat 0 %0, %1, %2, %3, %4 : tensor<3xf32>, tensor<5xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32> -> tensor<11xf32>
+  func.return %5 : tensor<11xf32>
+}
+
+// Neither are rows read twice, nor other columns.
+// CHECK-LABEL: @slices_apart
+// CHECK:         mlc.concat 0 %{{.*}}, %{{.*}}, %{{.*}} : tensor<1x2xf32>, tensor<1x2xf32>, tensor<1x2xf32> -> tensor<3x2xf32>
+func.func @slices_apart(%x: tensor<4x3xf32>) -> tensor<3x2xf32> {
+  %0 = mlc.slice %x[<1, 0>, <1, 1>] : tensor<4x3xf32> -> tensor<1x2xf32>
+  %1 = mlc.slice %x[<1, 0>, <1, 1>] : tensor<4x3xf32> -> tensor<1x2xf32>
+  %2 = mlc.slice %x[<2, 1>, <1, 1>] : tensor<4x3xf32> -> tensor<1x2xf32>
+  %3 = mlc.concat 0 %0, %1, %2 : tensor<1x2xf32>, tensor<1x2xf32>, tensor<1x2xf32> -> tensor<3x2xf32>
+  func.return %3 : tensor<3x2xf32>
+}
