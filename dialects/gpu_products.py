@@ -131,7 +131,7 @@ class LoadMatrixOp(IRDLOperation):
 
     def verify_(self) -> None:
         source = cast("MemRefType[Attribute]", self.source.type)
-        kind = cast("VectorType[Attribute]", self.result.type)
+        kind = self.result.type
         narrow = isinstance(source.element_type, BFloat16Type | Float16Type)
         whole = kind.element_type == source.element_type and kind.get_shape() in ((4,), (8,))
         if not narrow or not whole or len(source.get_shape()) != len(self.at):

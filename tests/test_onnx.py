@@ -179,7 +179,8 @@ def test_resize_is_what_onnx_says(mode: str) -> None:
     ):
         nodes = [node("Resize", "x - s", "y", mode=mode, **more)]
         made = model(nodes, {"x": x}, ["y"], weights={"s": np.array(scales, np.float32)})
-        (wanted,) = ReferenceEvaluator(made).run(None, {"x": x})
+        reference: Any = ReferenceEvaluator(made)
+        (wanted,) = reference.run(None, {"x": x})
         found = mlc.onnx.load(made)(x)
         assert found.shape == wanted.shape
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)

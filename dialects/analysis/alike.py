@@ -32,7 +32,8 @@ _SPELLED = "_mlc_spelled"  # of an attribute's own dictionary, which no comparis
 
 def spelled(attribute: Attribute) -> str:
     """An attribute as it is printed: once, and kept on it."""
-    found = attribute.__dict__.get(_SPELLED)
+    own = vars(attribute)
+    found: str | None = own.get(_SPELLED)
     if found is None:
-        found = attribute.__dict__[_SPELLED] = str(attribute)
+        found = own[_SPELLED] = str(attribute)
     return found

@@ -226,7 +226,7 @@ def _registers_of(e: FunctionText, value: SSAValue) -> list[str]:
 
 
 def _load_matrix(e: FunctionText, op: gp.LoadMatrixOp) -> None:
-    kind = cast("VectorType[Attribute]", op.result.type)
+    kind = op.result.type
     words = kind.get_shape()[0] // 2
     place = e.address(e.buffer(op.source), op.at)
     turned = "" if op.turned is None else ".trans"
