@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import I64, DType
-from mlc.dialects.errors import MlcError
+from mlc.dialects.errors import MlcError, PlanError
 from mlc.dialects.plan import KernelOp as PlanKernel
 from mlc.dialects.tensor.bitwise import AndOp, OrOp, XorOp
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, MaxOp, MinOp, SelectOp
@@ -19,6 +19,7 @@ from mlc.dialects.tensor.create import ConstantOp, dense
 from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp, SubOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import ReshapeOp, TransposeOp
 from mlc.dialects.tile.element import PositionOp, ReadOp, scalar
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions, position
@@ -137,6 +138,9 @@ class ElementRegion:
         assert isinstance(op, TensorOp)
         if isinstance(op, ConstantOp):
             return self._number(op)
+        if isinstance(op, Reduction):
+            message = "is a reduction inside a kernel that computes one element at a time; expected"
+            raise PlanError(f"{op.name} {message} a kernel of its own (run mlc-plan again)")
         if not isinstance(op, Elementwise):
             return op.element(self, at)
         if op.may_fail:
