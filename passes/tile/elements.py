@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import I64, DType
-from mlc.dialects.errors import MlcError, PlanError
+from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp as PlanKernel
 from mlc.dialects.tensor.bitwise import AndOp, OrOp, XorOp
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, MaxOp, MinOp, SelectOp
@@ -138,9 +138,8 @@ class ElementRegion:
         assert isinstance(op, TensorOp)
         if isinstance(op, ConstantOp):
             return self._number(op)
-        if isinstance(op, Reduction):
-            message = "is a reduction inside a kernel that computes one element at a time; expected"
-            raise PlanError(f"{op.name} {message} a kernel of its own (run mlc-plan again)")
+        if isinstance(op, Reduction) and op.words()[2]:
+            raise MlcError(f"plan to tiles: {op.name} is read by element; expected a stored result")
         if not isinstance(op, Elementwise):
             return op.element(self, at)
         if op.may_fail:
