@@ -204,6 +204,17 @@ def heap(x: Any) -> Any:
     return order
 
 
+@program((X, i64(0)), (X, i64(-1)))
+def of_one_element(x: Any, k: Any) -> Any:
+    arrays, smallest, ordered = [x], [x[0]], [x[1]]
+    first = arrays[k]
+    arrays[k] = first + 1
+    heapq.heappush(smallest, x[2])
+    bisect.insort(ordered, x[3])
+    bisect.insort(ordered, x[4])
+    return first, arrays[0], heapq.heappop(smallest), ordered
+
+
 @program((X, i64(2)), (X, i64(7)), (X, i64(-9)))
 def caught(x: Any, k: Any) -> Any:
     x[0] = 5.0

@@ -136,23 +136,23 @@ class Ready:
         values: list[Any] = list(outcome) if program.signature.as_tuple else [outcome]
         if program.counted:
             values = counted(values, program.counted)
+        end = len(values) - len(program.written)
+        beside = [] if effects is None else values[end - effects.results : end]
         if effects is not None:
-            if effects.catches and effects.fails(values[_first_effect(program, values) :]):
+            if effects.catches and effects.fails(beside):
                 effects.heard.clear()
                 raise CaughtError
             effects.check()
-        for number, k in enumerate(program.written, len(values) - len(program.written)):
+        for number, k in enumerate(program.written, end):
             _write_back(call.leaves[k], values[number])
-        del values[len(values) - len(program.written) :]
-        beside = [] if program.outcome is None else values[len(values) - program.outcome.results :]
-        del values[len(values) - len(beside) :]
+        del values[end - len(beside) :]
         held = program.held(call.values)
         if program.stores is not None:
             first = len(values) - program.stores.count
             program.stores.make(call.values, values[first:])
             del values[first:]
-        if program.outcome is not None:
-            program.outcome.raise_for(beside)
+        if effects is not None:
+            effects.raise_for(beside)
         for number, value in enumerate(values):
             if number in program.in_place:
                 given = call.leaves[program.in_place[number]].given
@@ -236,9 +236,3 @@ def describe(call: Call, shapes: Sequence[Shape]) -> str:
         else:
             parts.append(leaf.kind if leaf.kind != "opaque" else type(leaf.value).__name__)
     return ", ".join(parts)
-
-
-def _first_effect(program: Program, values: Sequence[Any]) -> int:
-    """The place of the error among the results."""
-    assert program.outcome is not None
-    return len(values) - len(program.written) - program.outcome.results

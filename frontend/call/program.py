@@ -32,7 +32,7 @@ from mlc.frontend.trace.captures import Paths, is_constant, is_iterator, used_up
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import Structure, children_of, flatten, leaf_count, unflatten
 from mlc.frontend.trace.deferred import Chosen, Found, recipe_of, with_choices
-from mlc.frontend.trace.effects import Outcome, concluded, effects_of
+from mlc.frontend.trace.effects import Outcome, catches, concluded, may_begin_again
 from mlc.frontend.trace.kinds import is_array, is_class, is_one_of, is_tuple
 from mlc.frontend.trace.leaks import check_released, errors_released
 from mlc.frontend.trace.objects import comes_from_outside, drained
@@ -217,7 +217,7 @@ def _traced(
     returned, structure = flatten(_returned(function, parameters, values))
     results, ssa = _results(trace, returned)
     _check_shapes(call, leaves, given_dims)
-    groups = donated_leaves(call, () if _catches(trace) else donated, parameters.names)
+    groups = donated_leaves(call, () if catches(trace) else donated, parameters.names)
     given = _donations(call, leaves, groups, structure, results, ssa)
     written = tuple(
         k
@@ -232,7 +232,7 @@ def _traced(
     in_place = {number: k for k, number in given.result_of.items()} | {
         number: k
         for number, k in enumerate(written, len(ssa) - len(written))
-        if call.leaves[k].layout == "c" and not _may_begin_again(trace)
+        if call.leaves[k].layout == "c" and not may_begin_again(trace)
     }
     places = {inputs.index(k): number for number, k in in_place.items()}
     counted = with_sizes(trace, ssa)
@@ -261,16 +261,6 @@ def _traced(
         room=trace.room,
         trace_s=0.0,
     )
-
-
-def _may_begin_again(trace: Trace) -> bool:
-    """Whether a call that has begun may be run anew, on the arguments as they were."""
-    return trace.room is not None or _catches(trace)
-
-
-def _catches(trace: Trace) -> bool:
-    found = effects_of(trace)
-    return found is not None and found.outcome.catches
 
 
 def _written_at(leaves: Sequence[Any], inputs: Sequence[int]) -> dict[int, Site]:

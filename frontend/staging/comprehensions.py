@@ -20,7 +20,7 @@ import copy
 from typing import Any
 
 from mlc.frontend.staging.scopes import at, own_nodes
-from mlc.frontend.staging.syntax import RAW_CALLS, runtime
+from mlc.frontend.staging.syntax import RAW_CALLS, moved, runtime
 
 ITEMS = "__mlc_items__"
 _MADE = "__mlc_made__"
@@ -73,9 +73,9 @@ def plain(node: Comprehension) -> ast.Lambda:
 def _nested(node: Comprehension, inner: ast.stmt) -> ast.stmt:
     for k, part in reversed(list(enumerate(node.generators))):
         for test in reversed(part.ifs):
-            inner = ast.If(copy.deepcopy(test), [inner], [])
-        items = copy.deepcopy(part.iter) if k else ast.Name(ITEMS, ast.Load())
-        inner = ast.For(copy.deepcopy(part.target), items, [inner], [])
+            inner = ast.If(test, [inner], [])
+        items = part.iter if k else ast.Name(ITEMS, ast.Load())
+        inner = ast.For(part.target, items, [inner], [])
     return inner
 
 
@@ -88,10 +88,7 @@ def _function(node: Comprehension, name: str, body: list[ast.stmt]) -> ast.Funct
 
 def _placed(made: Any, like: ast.expr) -> Any:
     """At the place of the comprehension, but for its parts that have their own."""
-    ast.copy_location(made, like)
-    for x in ast.walk(made.args):
-        ast.copy_location(x, like)
-    return at(made, like)
+    return at(moved(made, like), like)
 
 
 class Comprehensions(ast.NodeTransformer):
@@ -129,10 +126,8 @@ class Comprehensions(ast.NodeTransformer):
             return None
         function = self._before(listing(node, self._fresh()))
         first = self.visit(node.generators[0].iter)
-        outer, self.before = self.before, None
-        python: Any = plain(node)
-        python.body = self.generic_visit(python.body)
-        self.before = outer
+        python = plain(node)
+        python.body = self._comprehension(python.body)
         return [function, first, python, ast.Constant(has_tests(node))]
 
     def _fresh(self) -> str:

@@ -82,7 +82,7 @@ def is_counted(value: object) -> TypeGuard[list[Any]]:
 
 def counted_of(obj: list[Any]) -> Counted:
     """What it holds, as one."""
-    if len(obj) != 1:
+    if len(obj) != 1 or not isinstance(obj[0], Counted):
         put(obj, made(list(obj)))
     return obj[0]
 
@@ -284,6 +284,11 @@ def appended(held: Counted, element: Any) -> Counted:
     """With an element behind them."""
     held = fitting(held, Layout.of(element), Dim.const(1))
     place, count = next_place(held)
+    return overwritten(held, place, count, element)
+
+
+def overwritten(held: Counted, place: Any, count: Any, element: Any) -> Counted:
+    """With another element at a place, and as many as said."""
 
     def write(x: Tracer, new: Any) -> Tracer:
         rows = Tracer(here(), x.value)
@@ -296,10 +301,10 @@ def appended(held: Counted, element: Any) -> Counted:
 def next_place(held: Counted) -> tuple[Any, Any]:
     """The place behind the last, and how many they are with it."""
     count: Any = held.count + 1
-    if held.capacity != _room() or _room() is None:
+    if held.capacity != _room():
         return held.count, count
     value = here().emit(RoomOp, i64(count), function="append", size=(held.capacity,))
-    count = _number(value)
+    count = Tracer(here(), value, weak=True)
     return count - 1, count
 
 
@@ -310,10 +315,6 @@ def _room() -> Dim | None:
 
 def i64(value: Any) -> SSAValue:
     return convert(lift(value).value, I64)
-
-
-def _number(value: SSAValue) -> Any:
-    return Tracer(here(), value, weak=True)
 
 
 def _followed(held: Counted, other: Counted) -> Counted:

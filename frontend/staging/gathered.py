@@ -50,10 +50,6 @@ class _Gatherer(ast.NodeTransformer):
         """A function inside has yields of its own."""
         return node
 
-    def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
-        """Likewise."""
-        return node
-
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
         """Likewise."""
         return node

@@ -88,7 +88,9 @@ class Held:
 
 
 def _any_counted(held: dict[Any, Held]) -> bool:
-    return any(hasattr(x.value, "rows") and hasattr(x.value, "count") for x in held.values())
+    from mlc.frontend.staging.counted import Counted
+
+    return any(isinstance(x.value, Counted) for x in held.values())
 
 
 def contents_held(contents: Any) -> dict[Any, Held]:

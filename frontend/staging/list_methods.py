@@ -20,6 +20,7 @@ from mlc.frontend.staging.counted import (
     is_counted,
     made,
     next_place,
+    overwritten,
     place_in,
     places,
     put,
@@ -116,7 +117,7 @@ class _Methods:
             return RAISED
 
         some = names.any(same)
-        return choice("the place", some, lambda: _python(names.argmax(same)), missing)
+        return choice("the place", some, lambda: as_number(names.argmax(same)), missing)
 
     @staticmethod
     def remove(obj: list[Any], value: Any) -> None:
@@ -126,11 +127,7 @@ class _Methods:
     def count(obj: list[Any], value: Any) -> Any:
         from mlc.frontend import numpy as names
 
-        return _python(names.sum(as_array(counted_of(obj)) == value))
-
-
-def _python(x: Any) -> Any:
-    return Tracer(here(), x.value, weak=True)
+        return as_number(names.sum(as_array(counted_of(obj)) == value))
 
 
 def picked(held: Counted, source: Any, count: Any) -> Counted:
@@ -266,13 +263,7 @@ def written(obj: list[Any], key: Any, value: Any) -> None:
     """obj[key] = value"""
     held = fitting(counted_of(obj), Layout.of(value), Dim.const(0))
     place = place_in(held, key)
-
-    def write(x: Tracer, new: Any) -> Tracer:
-        rows = Tracer(here(), x.value)
-        rows[place] = lift(new)
-        return rows
-
-    put(obj, with_rows(held, held.count, write, value))
+    put(obj, overwritten(held, place, held.count, value))
 
 
 def read(obj: list[Any], key: Any) -> Any:

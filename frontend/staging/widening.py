@@ -10,11 +10,10 @@ from mlc.dialects.dims import Dim
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging import counted
 from mlc.frontend.staging.counted import Counted, Fixed, Layout, MixedError
-from mlc.frontend.staging.journal import contents_of, reachable
+from mlc.frontend.staging.journal import reachable
 from mlc.frontend.staging.variables import Traced
 from mlc.frontend.trace.program_sizes import room_size
 from mlc.frontend.trace.trace import here
-from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
 
@@ -32,7 +31,7 @@ class Widening:
         found = counted.made(list(self.obj), self.layout, self.room, Fixed)
         count = found.count
         if isinstance(count, int):
-            count = Tracer(here(), counted.i64(count), weak=True)
+            count = counted.as_number(count)
         counted.put(self.obj, Fixed(count, found.rows))
 
     def settle(self) -> None:
@@ -44,14 +43,14 @@ def widenings(trip: Traced, trips: Any, *, whole: bool) -> list[Widening]:
     """The lists that need room for what trips do to them."""
     found: list[Widening] = []
     for obj, _ in trip.journal.objects.values():
-        if type(obj) not in (list, deque) or not reachable(obj):
+        if type(obj) not in (list, deque):
             continue
-        start: list[Any] = list(contents_of(obj))
+        start = list[Any](obj)
         end = [held.again() for held in trip.objects[id(obj)].values()]
-        any_counted = any(isinstance(x, Counted) for x in (*start, *end))
-        if (len(start) == len(end) and not any_counted) or _fits(start, end):
+        plain = not any(isinstance(x, Counted) for x in (*start, *end))
+        if (plain and len(start) == len(end)) or not reachable(obj) or _fits(start, end):
             continue
-        found.append(_widening(obj, start, end, trips, whole))
+        found.append(_widening(obj, start, end, trips, whole and plain))
     return found
 
 
@@ -71,14 +70,13 @@ def _widening(
         layout = counted.layout_of([*start, *end])
     except MixedError as error:
         raise counted.refused(str(error)) from None
-    plain = not any(isinstance(x, Counted) for x in (*start, *end))
     before, after = counted.room_of(start), counted.room_of(end)
     more = (after - before).constant
     most = _most(trips)
     if more is None or most is None:
         room = before if more is not None and more <= 0 else room_size()
         return Widening(obj, layout, room, None)
-    total = len(start) + trips * more if whole and plain and isinstance(trips, int) else None
+    total = len(start) + trips * more if whole and isinstance(trips, int) else None
     room = before + most * max(more, 0)
     return Widening(obj, layout, room, total if total is None or total >= 0 else None)
 

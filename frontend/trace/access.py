@@ -17,7 +17,7 @@ import numpy as np
 
 from mlc.frontend.errors import NotSupportedError, located, misfit
 from mlc.frontend.numpy.registry import RANDOM_REMEDY, implementation_of, subscript_of
-from mlc.frontend.staging.counted import as_arrays, is_counted
+from mlc.frontend.staging.counted import as_arrays, element, is_counted, made, place_in
 from mlc.frontend.staging.flow import Flow
 from mlc.frontend.staging.lazy import Lazy, is_long
 from mlc.frontend.staging.list_methods import read
@@ -106,13 +106,14 @@ class Access(Flow):
         if is_counted(obj):
             return read(obj, key)
         if isinstance(key, Tracer):
-            check_key(obj, key)
             if may_be_rows(obj, key):
-                return read(list(obj), key)
+                held = made(list(obj))
+                return element(held, place_in(held, key))
+            check_key(obj, key)
         if obj is self._globals and isinstance(key, str):
             return self.name(key, obj[key])
-        if (made := subscript_of(obj)) is not None:
-            return made(key)
+        if (subscript := subscript_of(obj)) is not None:
+            return subscript(key)
         path = paths().of(obj)
         if path is None or isinstance(key, slice):
             return obj[key]

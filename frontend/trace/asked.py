@@ -26,7 +26,7 @@ def check_key(obj: Any, key: Tracer) -> None:
     """Refuses an item of a list or dict that only the compiled function could pick."""
     if not (is_series(obj) or is_dict(obj)):
         return
-    if key.origins or key.from_constants() is not None or may_be_rows(obj, key):
+    if key.origins or key.from_constants() is not None:
         return
     held, picks = name_of(obj) or "xs", name_of(key) or "index"
     kind = class_of(obj).__name__

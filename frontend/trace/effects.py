@@ -288,12 +288,23 @@ def effects_of(trace: Trace | None) -> Effects | None:
     return found if isinstance(found, Effects) else None
 
 
+def catches(trace: Trace) -> bool:
+    """Whether a call may raise an error that the function catches."""
+    found = effects_of(trace)
+    return found is not None and found.outcome.catches
+
+
+def may_begin_again(trace: Trace) -> bool:
+    """Whether a call that has begun may be run anew, on the arguments as they were."""
+    return trace.room is not None or catches(trace)
+
+
 def concluded(trace: Trace, results: list[SSAValue]) -> Outcome | None:
     """What a call does beside its results; what Python needs for it is put behind these."""
     found = effects_of(trace)
     if found is None:
         return None
-    found.outcome.waits = trace.room is not None or found.outcome.catches
+    found.outcome.waits = may_begin_again(trace)
     results += found.results()
     return found.outcome
 

@@ -14,8 +14,14 @@ from typing import Any, cast
 import numpy as np
 
 from mlc.frontend.numpy.values import lift
-from mlc.frontend.staging import counted
-from mlc.frontend.staging.counted import as_array, counted_of, element, is_counted, made
+from mlc.frontend.staging.counted import (
+    as_array,
+    as_number,
+    counted_of,
+    element,
+    is_counted,
+    made,
+)
 from mlc.frontend.staging.journal import put_contents, touched
 from mlc.frontend.staging.list_methods import (
     heapify,
@@ -29,7 +35,6 @@ from mlc.frontend.staging.truth import truth
 from mlc.frontend.trace.deferred import is_deferred
 from mlc.frontend.trace.kinds import is_tuple
 from mlc.frontend.trace.stores import check_collection
-from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
 MISS = object()
@@ -70,8 +75,7 @@ def _filtered(args: Sequence[Any]) -> Any:
         return [x for x, keep in zip(elements, kept, strict=True) if keep]
     mask: Any = np.stack([lift(x) for x in kept])
     order: Any = np.argsort(np.logical_not(mask), stable=True)
-    count = Tracer(here(), lift(np.sum(mask)).value, weak=True)
-    return [picked(made(elements), order, count)]
+    return [picked(made(elements), order, as_number(np.sum(mask)))]
 
 
 def _keys(elements: Sequence[Any], key: Any) -> list[Any]:
@@ -149,12 +153,10 @@ def _place(function: Any, obj: Any, item: Any) -> Any:
     line: Any = as_array(counted_of(obj)) if is_counted(obj) else lift(obj)
     side: Any = "left" if function in (bisect.bisect_left, bisect.insort_left) else "right"
     searched: Any = np.searchsorted
-    place = Tracer(here(), lift(searched(line, item, side=side)).value, weak=True)
+    place = as_number(searched(line, item, side=side))
     if function in (bisect.bisect_left, bisect.bisect_right):
         return place
     check_collection(obj, function.__name__)
-    if not is_counted(obj):
-        counted.put(obj, made(list(obj)))
     return method_of(obj, "insert")(place, item)
 
 
