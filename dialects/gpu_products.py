@@ -40,7 +40,7 @@ from xdsl.traits import MemoryReadEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.definition import irdl_op_definition
-from mlc.dialects.dtypes import F32, F64, DType, dtype_of
+from mlc.dialects.dtypes import BF16, F16, F32, F64, DType, dtype_of
 from mlc.dialects.gpu_async import COUNT, number
 from mlc.dialects.lanes import element_of, lanes_of, vector_type
 
@@ -339,6 +339,10 @@ MMA_SHAPES: dict[str, tuple[int, int, int]] = {
 """Rows, columns and summed elements of a warp's product by factors' dtype. SOURCE: as above"""
 MMA_F64 = (8, 8, 4)
 """Of machines before sm_90. SOURCE: PTX ISA, mma.m8n8k4"""
+STAGED: dict[str, DType] = {
+    "mma_bf16": BF16, "mma_f16": F16, "mma_tf32": F32, "mma_f64": F64, "mma_f64_m8n8k4": F64,
+}  # fmt: skip
+"""By the name that a schedule has for the unit: what factors are in shared memory."""
 PADDING = {2: 8, 4: 4, 8: 4}
 """Elements, by bytes of one, by which staged rows are longer: a warp reads all banks at once."""
 TURNED_PADDING = {2: 8, 4: 8, 8: 4}

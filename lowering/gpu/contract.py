@@ -15,6 +15,7 @@ from mlc.dialects.analysis.matmul_axes import (
     thread_roles,
 )
 from mlc.dialects.dims import Dim, product
+from mlc.dialects.gpu_products import STAGED
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tile.nest_words import Stage
@@ -23,7 +24,7 @@ from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.columns import ColumnFoldPhase
 from mlc.lowering.gpu.contraction_nest import ContractionNest
 from mlc.lowering.gpu.mma_staged import StagedMmaTile
-from mlc.lowering.gpu.mma_tile import STAGED, MmaTile
+from mlc.lowering.gpu.mma_tile import MmaTile
 from mlc.lowering.gpu.parts import PartsTile, Shared
 from mlc.lowering.gpu.phase import Work, device_builder
 from mlc.lowering.gpu.staged import StagedTile, copies

@@ -6,15 +6,11 @@ ahead of what is multiplied: as in `staged`, of which this is the same loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from xdsl.ir import SSAValue
 
-from mlc.dialects.dtypes import F32, F64
-from mlc.dialects.gpu_copies import CopyAsyncOp
-from mlc.dialects.gpu_products import WARP_LANES
 from mlc.lowering.gpu.mma_tile import MmaTile
-from mlc.lowering.gpu.staged import copy_ahead
+from mlc.lowering.gpu.staged import begin_copy, copy_ahead
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.element import Position
 
@@ -29,30 +25,22 @@ class StagedMmaTile(MmaTile):
 
     def write(self) -> None:
         """Tiles along the summed axis, then what follows."""
-        b, (m, n, _) = self.b, self.shape
-        sums = F64 if self.dtype is F64 else F32
-        count = (self.cut.rows // m) * (self.cut.columns // n)
-        zeros = [b.element(0, sums, m * n // WARP_LANES)] * count
 
         def multiply(sums: Sequence[SSAValue], slot: SSAValue) -> Sequence[SSAValue]:
             return self._multiply(sums, [slot])
 
-        self._finish(copy_ahead(b, self.c.size.k, self.cut, zeros, self._copy, multiply))
+        zeros = self._zeros()
+        self._finish(copy_ahead(self.b, self.c.size.k, self.cut, zeros, self._copy, multiply))
 
     def _copy(self, k: Index, slot: Index) -> None:
         """Begins to copy this thread's share of the tiles from k on."""
         b, c = self.b, self.c
-        one = self.s.lanes(1)
         for side in self.sides:
-            buffer = one.buffers[c.op.operands[side.which]]
             for step, place in self._shares(side):
                 letters = {
                     **self.batch,
                     **c.split(side.word, Position(b.add(side.first, place))),
                     **c.split(c.roles.k, Position(b.add(k, step))),
                 }
-                point = c.op.operand_point(one, side.which, letters)
-                bases, _ = buffer.indices(b, cast("Sequence[Position]", point))
-                source = (buffer.memref, [b.index(i) for i in bases])
-                at = [b.index(i) for i in (slot, *side.at(place, step))]
-                b.add_op(CopyAsyncOp.of(source, (side.buffer, at), side.lanes))
+                target = side.buffer, (slot, *side.at(place, step))
+                begin_copy(self.s, c, side.which, letters, target, side.lanes)

@@ -10,12 +10,13 @@ from functools import partial
 
 from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects.dtypes import BF16, F16, F32, F64, DType
+from mlc.dialects.dtypes import F32, F64
 from mlc.dialects.gpu_products import (
     ACCESS_BYTES,
     MMA_F64,
     MMA_SHAPES,
     PADDING,
+    STAGED,
     TURNED_PADDING,
     WARP_LANES,
     LoadMatrixOp,
@@ -34,10 +35,6 @@ from mlc.lowering.loops.builder import memory_type
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.kernel import KernelScope
 
-STAGED: dict[str, DType] = {
-    "mma_bf16": BF16, "mma_f16": F16, "mma_tf32": F32, "mma_f64": F64, "mma_f64_m8n8k4": F64,
-}  # fmt: skip
-"""What factors are in shared memory."""
 PAIR = 2  # adjacent sums of a thread
 QUAD = 4  # threads of a row
 
@@ -52,13 +49,12 @@ class Side:
     most: Index
     length: int  # rows of the tile, or columns
     buffer: SSAValue
-    along_k: bool  # whether adjacent threads read adjacent summed elements
-    turned: bool  # whether the tile lies summed place by summed place
+    along_k: bool  # whether summed elements are adjacent, in memory and in the tile
     lanes: int  # elements of one read
 
     def at(self, place: Index, step: Index) -> list[Index]:
         """Indices in the tile of a row, or column, and a summed place."""
-        return [step, place] if self.turned else [place, step]
+        return [place, step] if self.along_k else [step, place]
 
 
 class MmaTile:
@@ -69,6 +65,7 @@ class MmaTile:
         self.s, self.c, self.cut = s, c, cut
         self.b: GpuBuilder = s.b
         self.dtype = STAGED[cut.mma]
+        self.sums = F64 if self.dtype is F64 else F32
         self.shape = MMA_F64 if cut.mma.endswith("m8n8k4") else MMA_SHAPES[self.dtype.name]
         *batch_at, row, column = at
         self.batch = {k: Position(i) for k, i in zip(c.batch, batch_at, strict=True)}
@@ -93,10 +90,9 @@ class MmaTile:
 
     def _side(self, which: int, word: str, first: Index, most: Index, length: int) -> Side:
         last, along_k = self.c.last_letters(which), self.c.walks_summed(which)
-        turned = not along_k and self.dtype.bytes in TURNED_PADDING
-        shape = (length, self.cut.k + PADDING[self.dtype.bytes])
-        if turned:
-            shape = (self.cut.k, length + TURNED_PADDING[self.dtype.bytes])
+        shape = (self.cut.k, length + TURNED_PADDING[self.dtype.bytes])
+        if along_k:
+            shape = (length, self.cut.k + PADDING[self.dtype.bytes])
         buffer = self.b.shared(memory_type(self.dtype), (*self.slots, *shape))
         walked = self.c.roles.k if along_k else word
         size, lanes = self.c.letter_sizes[walked[-1]], ACCESS_BYTES // self.c.op.dtype.bytes
@@ -104,17 +100,19 @@ class MmaTile:
             lanes = 1
         while isinstance(size, int) and size % lanes:
             lanes //= 2
-        return Side(which, word, first, most, length, buffer, along_k, turned, lanes)
+        return Side(which, word, first, most, length, buffer, along_k, lanes)
 
     def write(self) -> None:
         """Tiles along the summed axis, then what follows."""
-        b, cut = self.b, self.cut
+        trips = 0, self.c.size.k, self.cut.k
+        zeros = self._zeros()
+        self._finish(self.b.read_ahead(trips, zeros, self._read, self._stage, self._multiply))
+
+    def _zeros(self) -> list[SSAValue]:
+        """What the sums of this thread begin with."""
         m, n, _ = self.shape
-        sums = F64 if self.dtype is F64 else F32
-        count = (cut.rows // m) * (cut.columns // n)
-        zero = b.element(0, sums, m * n // WARP_LANES)
-        trips = 0, self.c.size.k, cut.k
-        self._finish(b.read_ahead(trips, [zero] * count, self._read, self._stage, self._multiply))
+        count = (self.cut.rows // m) * (self.cut.columns // n)
+        return [self.b.element(0, self.sums, m * n // WARP_LANES)] * count
 
     # staging ----------------------------------------------------------------------------------
 
@@ -167,19 +165,15 @@ class MmaTile:
         b, values = self.b, iter(read)
         for side in self.sides:
             for step, place in self._shares(side):
-                value = next(values)
-                parts = (
-                    [value] if side.lanes == 1 else [b.lane(value, k) for k in range(side.lanes)]
-                )
-                if self.dtype is F32:
-                    parts = [b.value(RoundTf32Op.of(x)) for x in parts]
-                if side.along_k != side.turned and side.lanes > 1:
-                    whole = value if self.dtype is not F32 else self._vector(parts)
-                    b.store_vector(whole, side.buffer, side.at(place, step), None)
+                value, at = next(values), side.at(place, step)
+                if side.lanes == 1:
+                    value = b.value(RoundTf32Op.of(value)) if self.dtype is F32 else value
+                    b.store(value, side.buffer, at)
                     continue
-                for k, x in enumerate(parts):
-                    spot = (place, b.add(step, k)) if side.along_k else (b.add(place, k), step)
-                    b.store(x, side.buffer, side.at(*spot))
+                if self.dtype is F32:
+                    parts = [b.lane(value, k) for k in range(side.lanes)]
+                    value = self._vector([b.value(RoundTf32Op.of(x)) for x in parts])
+                b.store_vector(value, side.buffer, at, None)
 
     def _vector(self, parts: Sequence[SSAValue]) -> SSAValue:
         """Elements as one vector."""
@@ -217,20 +211,13 @@ class MmaTile:
         b, depth, (first, rows) = self.b, self.shape[2], span
         if self.dtype.bytes == 2:
             return self._matrices(side, b.add(base, first), rows, k, slot)
-        width = max(1, 4 // self.dtype.bytes)  # summed elements side by side
         kind: Attribute = vector_type(self.dtype.register, rows * depth // WARP_LANES)
         row = b.add(b.add(base, first), self.group)
         parts: list[SSAValue] = []
-        for unit in range(rows * depth // WARP_LANES // width):
+        for unit in range(rows * depth // WARP_LANES):
             down, along = (unit % 2, unit // 2) if rows == 16 else (0, unit)
-            step = b.add(b.mul(self.quad, width), k + along * QUAD * width)
-            at = [*slot, *side.at(b.add(row, 8 * down), step)]
-            if width == 1:
-                parts.append(b.load(side.buffer, at))
-            else:
-                pair = vector_type(self.dtype.register, width)
-                value = b.load_vector(side.buffer, at, pair, None, None)
-                parts += [b.lane(value, x) for x in range(width)]
+            at = side.at(b.add(row, 8 * down), b.add(self.quad, k + along * QUAD))
+            parts.append(b.load(side.buffer, [*slot, *at]))
         found = self._vector(parts)
         assert found.type == kind
         return found
@@ -243,13 +230,13 @@ class MmaTile:
         lane, number = b.rem(self.thread, 8), b.div(b.rem(self.thread, WARP_LANES), 8)
         number = b.rem(number, 2 * count)  # threads that say no place have another's
         down, along = b.rem(number, count), b.div(number, count)
-        if side.turned:
-            place, step = b.add(first, b.mul(down, 8)), b.add(b.mul(along, 8), b.add(lane, k))
-        else:
+        if side.along_k:
             place, step = b.add(first, b.add(b.mul(down, 8), lane)), b.add(b.mul(along, 8), k)
+        else:
+            place, step = b.add(first, b.mul(down, 8)), b.add(b.mul(along, 8), b.add(lane, k))
         at = [b.index(i) for i in (*slot, *side.at(place, step))]
         kind = vector_type(self.dtype.register, rows * self.shape[2] // WARP_LANES)
-        return b.value(LoadMatrixOp.of(side.buffer, at, kind, turned=side.turned))
+        return b.value(LoadMatrixOp.of(side.buffer, at, kind, turned=not side.along_k))
 
     # what follows -----------------------------------------------------------------------------
 
@@ -277,8 +264,7 @@ class MmaTile:
 
         def store(mask: Callable[[], SSAValue] | None) -> None:
             e = self.s.lanes(PAIR, mask() if mask else None)
-            wide = F64 if self.dtype is F64 else F32
-            e.bound[self.c.op.results[0]] = e.convert(total, wide, self.c.op.dtype)
+            e.bound[self.c.op.results[0]] = e.convert(total, self.sums, self.c.op.dtype)
             self.s.store_results(e, tuple(at[c] for c in self.c.result_word))
 
         def edge() -> SSAValue:

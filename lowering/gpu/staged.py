@@ -89,6 +89,23 @@ def copy_ahead(
     return sums
 
 
+def begin_copy(
+    s: KernelScope,
+    c: ContractionNest,
+    which: int,
+    letters: dict[str, Position],
+    target: tuple[SSAValue, Sequence[Index]],
+    count: int,
+) -> None:
+    """Begins to copy adjacent elements of a factor, from where these letters say."""
+    b, one = s.b, s.lanes(1)
+    buffer = one.buffers[c.op.operands[which]]
+    point = c.op.operand_point(one, which, letters)
+    bases, _ = buffer.indices(b, cast("Sequence[Position]", point))
+    source = (buffer.memref, [b.index(i) for i in bases])
+    b.add_op(CopyAsyncOp.of(source, (target[0], [b.index(i) for i in target[1]]), count))
+
+
 class StagedTile(Tile):
     """The work of one thread, which copies its share of tiles to come."""
 
@@ -145,18 +162,12 @@ class StagedTile(Tile):
         target: tuple[SSAValue, Sequence[Index]],
         count: int,
     ) -> None:
-        b, c = self.b, self.c
         letters = {
             **self.batch,
-            **c.split(word, Position(at[1])),
-            **c.split(c.roles.k, Position(at[0])),
+            **self.c.split(word, Position(at[1])),
+            **self.c.split(self.c.roles.k, Position(at[0])),
         }
-        one = self.s.lanes(1)
-        buffer = one.buffers[c.op.operands[which]]
-        point = c.op.operand_point(one, which, letters)
-        bases, _ = buffer.indices(b, cast("Sequence[Position]", point))
-        source = (buffer.memref, [b.index(i) for i in bases])
-        b.add_op(CopyAsyncOp.of(source, (target[0], [b.index(i) for i in target[1]]), count))
+        begin_copy(self.s, self.c, which, letters, target, count)
 
     def _shares(self, length: int, *, along: bool) -> list[tuple[Index, Index]]:
         """Steps and places of this thread's copies: one element, or four along the other axis."""

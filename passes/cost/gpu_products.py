@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from mlc.dialects.dtypes import F32, F64, DType, dtype_of, named_dtype
+from mlc.dialects.dtypes import F64, DType, dtype_of
+from mlc.dialects.gpu_products import STAGED
 from mlc.dialects.plan import ScheduleAttr
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.comparison import ConvertOp
@@ -29,8 +30,7 @@ def product_flops_per_s(op: Product, schedule: ScheduleAttr | None, target: GpuT
         dtype = min((_given(x) for x in op.operands), key=lambda x: x.bytes)
         return WGMMA * target.tensor_flops_per_s(dtype)
     if words is not None and words.stage is not None and words.stage.mma:
-        name = words.stage.mma.removeprefix("mma_").partition("_")[0]
-        dtype = F32 if name == "tf32" else named_dtype(name)
+        dtype = STAGED[words.stage.mma]
         shares = WINDOWS if isinstance(op, ConvOp) else MMA
         return shares[dtype.name] * target.tensor_flops_per_s(dtype)
     return flops_per_s(op.summand(), target)
