@@ -27,7 +27,7 @@ def _if(at: At, condition: Array) -> Any:
 def _loop(at: At, trips: Array = None, condition: Array = None, *carried: Array) -> Any:
     body = at.get("body")
     count = len(carried)
-    most = None if trips is None else int(np.ravel(at.known(trips, "the number of trips"))[0])
+    most = None if trips is None else at.number(trips, "the number of trips")
     going = True if condition is None else condition
     ends_itself = body.outputs[0].name in {
         n.outputs[0] for n in body.nodes if n.op in ("Identity", "Constant", "Cast")
@@ -125,21 +125,21 @@ def _sequence(at: At, *xs: Array) -> Any:
 
 @row("SequenceInsert")
 def _insert(at: At, xs: list[Array], x: Array, place: Array = None) -> Any:
-    k = len(xs) if place is None else int(np.ravel(at.known(place, "the place"))[0])
+    k = len(xs) if place is None else at.number(place, "the place")
     k = k + len(xs) if k < 0 else k
     return ([*xs[:k], x, *xs[k:]],)
 
 
 @row("SequenceErase")
 def _erase(at: At, xs: list[Array], place: Array = None) -> Any:
-    k = -1 if place is None else int(np.ravel(at.known(place, "the place"))[0])
+    k = -1 if place is None else at.number(place, "the place")
     k = k % len(xs)
     return ([*xs[:k], *xs[k + 1 :]],)
 
 
 @row("SequenceAt")
 def _at(at: At, xs: list[Array], place: Array) -> Array:
-    return xs[int(np.ravel(at.known(place, "the place"))[0])]
+    return xs[at.number(place, "the place")]
 
 
 @row("SequenceLength")

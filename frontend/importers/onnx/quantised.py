@@ -13,7 +13,7 @@ from mlc.frontend.importers.onnx.windows import Windows, convolve
 Array = Any
 
 
-def _along(at: At, v: Array, x: Array, axis: int, block: int = 0) -> Array:
+def _along(v: Array, x: Array, axis: int, block: int = 0) -> Array:
     """Scales of an axis, or of blocks of it, as broad as x."""
     if v is None or v.ndim == 0 or (v.ndim == 1 and v.shape[0] == 1 and x.ndim != 1):
         return v if v is None or v.ndim == 0 else v.reshape(())
@@ -44,11 +44,11 @@ def _quantize(at: At, x: Array, scale: Array, zero: Array = None) -> Array:
             raise at.refuse(f"output_dtype = {kind}, which is not supported")
         dtype = found
     axis, block = at.get("axis", 1), int(at.get("block_size", 0))
-    y = x / _along(at, scale, x, axis, block).astype(x.dtype)
+    y = x / _along(scale, x, axis, block).astype(x.dtype)
     if dtype.kind in "iu":
         y = np.rint(y)
         if zero is not None:
-            y = y + _along(at, zero, x, axis, block).astype(y.dtype)
+            y = y + _along(zero, x, axis, block).astype(y.dtype)
     return _saturated(y, dtype)
 
 
@@ -57,8 +57,8 @@ def _dequantize(at: At, x: Array, scale: Array, zero: Array = None) -> Array:
     axis, block = at.get("axis", 1), int(at.get("block_size", 0))
     wide = x.astype(np.int32) if x.dtype.kind in "iu" else x.astype(np.float32)
     if zero is not None:
-        wide = wide - _along(at, zero, x, axis, block).astype(wide.dtype)
-    return wide.astype(scale.dtype) * _along(at, scale, x, axis, block)
+        wide = wide - _along(zero, x, axis, block).astype(wide.dtype)
+    return wide.astype(scale.dtype) * _along(scale, x, axis, block)
 
 
 @row("DynamicQuantizeLinear")

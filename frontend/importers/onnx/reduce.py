@@ -96,7 +96,7 @@ def _arg(at: At, x: Array) -> Array:
 
 def _scan(function: Any) -> Callable[..., Array]:
     def apply(at: At, x: Array, axis: Array) -> Array:
-        a = int(np.ravel(at.known(axis, "axis"))[0]) % x.ndim
+        a = at.number(axis, "axis") % x.ndim
         backwards, without = at.get("reverse", 0), at.get("exclusive", 0)
         x = np.flip(x, a) if backwards else x
         found = function.accumulate(x, axis=a).astype(x.dtype)
@@ -115,7 +115,7 @@ ROWS["CumSum"], ROWS["CumProd"] = _scan(np.add), _scan(np.multiply)
 
 @row("TopK")
 def _top_k(at: At, x: Array, k: Array = None) -> tuple[Array, Array]:
-    count = int(at.get("k")) if k is None else int(np.ravel(at.known(k, "k"))[0])
+    count = int(at.get("k")) if k is None else at.number(k, "k")
     axis = at.get("axis", -1) % x.ndim
     if at.get("largest", 1):
         order = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
@@ -250,12 +250,12 @@ def _random(at: At, *_: Array) -> Array:
 
 @row("DFT")
 def _dft(at: At, x: Array, length: Array = None, axis: Array = None) -> Array:
-    where = at.get("axis", 1) if axis is None else int(np.ravel(at.known(axis, "axis"))[0])
+    where = at.get("axis", 1) if axis is None else at.number(axis, "axis")
     if axis is None and at.version >= 20:
         where = -2
     where = where % x.ndim
     inverse, half = at.get("inverse", 0), at.get("onesided", 0)
-    n = x.shape[where] if length is None else int(np.ravel(at.known(length, "dft_length"))[0])
+    n = x.shape[where] if length is None else at.number(length, "dft_length")
     parts = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + x[..., 1] * np.asarray(1j, np.complex64)
     if inverse and half:
         return np.fft.irfft(parts, n, where)[..., None].astype(x.dtype)
@@ -270,7 +270,7 @@ def _window(alpha: float, beta: float) -> Callable[..., Array]:
     def apply(at: At, size: Array) -> Array:
         from mlc.frontend.importers.onnx.graph import dtype_of
 
-        n = int(np.ravel(at.known(size, "the size"))[0])
+        n = at.number(size, "the size")
         count = n if at.get("periodic", 1) else n - 1
         turn = 2 * np.pi * np.arange(n) / count
         found = alpha - (1 - alpha - beta) * np.cos(turn) + beta * np.cos(2 * turn)

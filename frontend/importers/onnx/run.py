@@ -16,8 +16,6 @@ from mlc.frontend.trace.tracer import Tracer
 
 Array = Any
 Row = Callable[..., Any]
-FOLDED_BYTES = 64 << 20
-"""Of what is computed while tracing, at most: larger arrays are part of the program."""
 
 ROWS: dict[str, Row] = {}
 """Op -> function of its node and inputs; of ONNX's own domain."""
@@ -57,6 +55,10 @@ class At:
     def ints(self, value: Array, what: str) -> list[int]:
         """Integers that must be known."""
         return [int(x) for x in np.ravel(self.known(value, what))]
+
+    def number(self, value: Array, what: str) -> int:
+        """An integer that must be known."""
+        return int(np.ravel(self.known(value, what))[0])
 
     def inner(self, graph: Graph, arguments: Sequence[Array] = ()) -> tuple[Array, ...]:
         """A graph of the node's."""

@@ -169,10 +169,8 @@ def _pad(at: At, x: Array, pads: Array = None, value: Array = None, axes: Array 
         return np.pad(x, around, mode=mode)
     if value is None:
         value = np.asarray(at.get("value", 0.0), x.dtype)
-    whole = traced(
-        np.zeros([n + a + b for n, (a, b) in zip(x.shape, around, strict=True)], x.dtype)
-    )
-    whole = np.broadcast_to(traced(value).reshape(()).astype(x.dtype), whole.shape).copy()
+    shape = [n + a + b for n, (a, b) in zip(x.shape, around, strict=True)]
+    whole = np.broadcast_to(traced(value).reshape(()).astype(x.dtype), shape).copy()
     whole[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, around, strict=True))] = x
     return whole
 
@@ -253,7 +251,7 @@ def _compress(at: At, x: Array, keeps: Array) -> Array:
 
 @row("OneHot")
 def _one_hot(at: At, places: Array, depth: Array, values: Array) -> Array:
-    n = int(np.ravel(at.known(depth, "the depth"))[0])
+    n = at.number(depth, "the depth")
     axis = at.get("axis", -1)
     axis = axis + places.ndim + 1 if axis < 0 else axis
     whole = places.astype(np.int64)
@@ -279,7 +277,7 @@ def _eye_like(at: At, x: Array) -> Array:
 
 @row("Trilu")
 def _trilu(at: At, x: Array, k: Array = None) -> Array:
-    offset = 0 if k is None else int(np.ravel(at.known(k, "k"))[0])
+    offset = 0 if k is None else at.number(k, "k")
     upper = at.get("upper", 1)
     m, n = x.shape[-2:]
     keeps = (

@@ -25,7 +25,7 @@ def _told(op: Op, name: str, default: int) -> int:
     return int(found)
 
 
-def _zero(op: Op, x: Array) -> Array:
+def _zero(x: Array) -> Array:
     return np.zeros(x.shape[:-2], np.int32)
 
 
@@ -58,7 +58,7 @@ def lu(op: Op, a: Array) -> tuple[Array, ...]:
         return x, np.where(mine, (p + 1).astype(np.int32), swaps)
 
     x, swaps = fori_loop(0, min(m, n), step, (a, pivots))
-    return x, swaps, _zero(op, a)
+    return x, swaps, _zero(a)
 
 
 def qr(op: Op, a: Array) -> tuple[Array, ...]:
@@ -162,8 +162,8 @@ def cholesky(op: Op, a: Array) -> tuple[Array, ...]:
     upper = _told(op, "uplo", ord("L")) == _UPPER
     found = np.linalg.cholesky(_hermitian(a, upper=upper))
     if upper:
-        return np.conj(np.swapaxes(found, -1, -2)) + np.tril(a, -1), _zero(op, a)
-    return found + np.triu(a, 1), _zero(op, a)
+        return np.conj(np.swapaxes(found, -1, -2)) + np.tril(a, -1), _zero(a)
+    return found + np.triu(a, 1), _zero(a)
 
 
 def cholesky_op(op: Op, a: Array) -> Array:
@@ -177,7 +177,7 @@ def eigh(op: Op, a: Array) -> tuple[Array, ...]:
     """`syevd`, `heevd`: vectors, values."""
     whole = _hermitian(a, upper=_told(op, "uplo", ord("L")) == _UPPER)
     values, vectors = np.linalg.eigh(whole)
-    return vectors, values, _zero(op, a)
+    return vectors, values, _zero(a)
 
 
 def svd(op: Op, a: Array) -> tuple[Array, ...]:
@@ -189,7 +189,7 @@ def svd(op: Op, a: Array) -> tuple[Array, ...]:
         x if x.shape == shape else np.zeros([n or 0 for n in shape], a.dtype)
         for x, shape in zip((u, vh), wanted, strict=True)
     ]
-    return a, values, *parts, _zero(op, a)
+    return a, values, *parts, _zero(a)
 
 
 def fft(op: Op, x: Array) -> Array:

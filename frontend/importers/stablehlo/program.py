@@ -59,9 +59,7 @@ class Function:
     name: str
     region: Region
     inputs: tuple[Kind, ...]
-    outputs: tuple[Kind, ...]
     public: bool
-    names: tuple[str, ...] = ()  # of its arguments, where the text says them
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from mlc.frontend.importers.stablehlo.program import (
 )
 from mlc.frontend.importers.stablehlo.text import Text, without_aliases
 
-_LIKE_FIRST = frozenset({"return", "optimization_barrier"})
 _BOOLEAN = frozenset({"compare", "is_finite", "is_inf", "is_pos_inf", "is_neg_inf"})
 
 
@@ -66,26 +65,26 @@ class _Reader:
         name = t.wants_kind("symbol", "the function's name")[1:].strip('"')
         self.kinds.append({})
         arguments = t.listed("(", ")", self._argument)
-        outputs: list[Kind] = []
         if t.takes("->"):
-            outputs = t.listed("(", ")", self._result) if t.sees("(") else [t.a_type()]
+            if t.sees("("):
+                t.listed("(", ")", self._result)
+            else:
+                t.a_type()
         if t.takes("attributes"):
             t.dictionary()
-        region = self._region([value for value, _, _ in arguments])
+        region = self._region([value for value, _ in arguments])
         self.kinds.pop()
-        return Function(
-            name, region, tuple(kind for _, kind, _ in arguments), tuple(outputs), public,
-            tuple(said for _, _, said in arguments),
-        )  # fmt: skip
+        return Function(name, region, tuple(kind for _, kind in arguments), public)
 
-    def _argument(self) -> tuple[str, Kind, str]:
+    def _argument(self) -> tuple[str, Kind]:
         t = self.t
         value = t.wants_kind("value", "an argument")
         t.wants(":")
         kind = t.a_type()
-        attributes = t.dictionary() if t.sees("{") else {}
+        if t.sees("{"):
+            t.dictionary()
         self._is(value, kind)
-        return value, kind, str(attributes.get("mlc.name", value[1:]))
+        return value, kind
 
     def _result(self) -> Kind:
         kind = self.t.a_type()
@@ -284,9 +283,7 @@ class _Reader:
         """`constant dense<…> : type`."""
         t = self.t
         attributes = t.dictionary() if t.sees("{") else {}
-        attributes["value"] = t.dense()
-        value = attributes["value"]
-        kind = TensorKind(value.shape, _dtype_behind(t))
+        attributes["value"], kind = t.typed_dense()
         return Op(name, (), (), (kind,), line, attributes)
 
     def call(self, name: str, line: int) -> Op:
@@ -398,17 +395,6 @@ def _short(name: str) -> str:
     for start in ("stablehlo.", "mhlo.", "func."):
         name = name.removeprefix(start)
     return name
-
-
-def _dtype_behind(text: Text) -> str:
-    """The element type of the literal that was just read."""
-    before = text.text[: text.start].rstrip()
-    return (
-        re.sub(r"\s", "", before[before.rindex("tensor<") + 7 : -1].partition(", #")[0]).lstrip(
-            "0123456789?x"
-        )
-        or "f32"
-    )
 
 
 def _applying(name: str, kind: Kind) -> Region:

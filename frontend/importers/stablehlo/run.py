@@ -49,7 +49,7 @@ class Run:
                 return tuple(operands)
             found = self.op(op, operands, values)
             for name, kind, value in zip(op.results, op.kinds, found, strict=True):
-                values[name] = _fitting(op, kind, value)
+                values[name] = _fitting(kind, value)
         return ()
 
     def op(self, op: Op, operands: Sequence[Array], values: Around) -> Sequence[Array]:
@@ -133,7 +133,7 @@ class Run:
 
     def sort(self, op: Op, operands: Sequence[Array], values: Around) -> Any:
         """`sort`."""
-        return windows.sort(op, self.applied(op.regions[0], values), *operands)
+        return windows.sort(op, *operands)
 
     def scatter(self, op: Op, operands: Sequence[Array], values: Around) -> Any:
         """`scatter` of one operand."""
@@ -144,9 +144,7 @@ class Run:
                 " arguments, or the second one"
             )
         x, indices, update = operands
-        if x.dtype.kind == "b" and how != "set":
-            how = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}.get(how, how)
-        return (shapes.scatter(op, x, indices, update, how),)
+        return (shapes.scatter(op, x, indices, update, shapes.of_dtype(how, x.dtype)),)
 
     def map_(self, op: Op, operands: Sequence[Array], values: Around) -> Any:
         """`map`."""
@@ -168,7 +166,7 @@ def _broadcast(op: Op, operands: Sequence[Array]) -> Sequence[Array]:
     return operands
 
 
-def _fitting(op: Op, kind: Any, value: Array) -> Array:
+def _fitting(kind: Any, value: Array) -> Array:
     """The result as the text says it is."""
     if not isinstance(kind, TensorKind):
         return value

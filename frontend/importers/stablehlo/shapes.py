@@ -219,13 +219,13 @@ def scatter(op: Op, x: Array, indices: Array, update: Array, how: str) -> Array:
     window = _listed(numbers, "update_window_dims")
     if not x.ndim:  # one element, as often as there are updates
         x, numbers = x.reshape(1), {**numbers, "inserted_window_dims": [0]}
-        found = _scattered(op, x, indices, update, how, window, numbers)
+        found = _scattered(x, indices, update, how, window, numbers)
         return found.reshape(())
-    return _scattered(op, x, indices, update, how, window, numbers)
+    return _scattered(x, indices, update, how, window, numbers)
 
 
 def _scattered(
-    op: Op, x: Array, indices: Array, update: Array, how: str, window: Sequence[int],
+    x: Array, indices: Array, update: Array, how: str, window: Sequence[int],
     numbers: Mapping[str, Any],
 ) -> Array:  # fmt: skip
     places = Places(x.shape, indices, update.shape, window, numbers, clamp=None)
@@ -240,12 +240,18 @@ def _scattered(
     if how == "set":
         grown[where] = update
     else:
-        _AT[how](grown, where, update)
+        MONOIDS[how].at(grown, where, update)
     return grown[:-1]
 
 
-_AT: Mapping[str, Callable[[Array, Any, Array], None]] = {
-    "add": np.add.at, "multiply": np.multiply.at, "minimum": np.minimum.at,
-    "maximum": np.maximum.at, "and": np.bitwise_and.at, "or": np.bitwise_or.at,
-    "xor": np.bitwise_xor.at, "subtract": np.subtract.at,
+MONOIDS: Mapping[str, np.ufunc] = {
+    "add": np.add, "multiply": np.multiply, "minimum": np.minimum, "maximum": np.maximum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
+"""Ops of two arguments that may be in the region of a fold or a scatter."""
+
+
+def of_dtype(how: str, dtype: np.dtype[Any]) -> str:
+    """What such an op, or "set", is of truth values."""
+    same = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}
+    return same.get(how, how) if dtype.kind == "b" else how

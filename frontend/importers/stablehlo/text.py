@@ -54,6 +54,7 @@ class Text:
         self.at = 0
         self.kind, self.token = "", ""
         self.start = 0
+        self._counted = 0, 1  # a place, and its line
         self.next()
 
     # tokens -----------------------------------------------------------------------------------
@@ -89,7 +90,12 @@ class Text:
     @property
     def line(self) -> int:
         """The number of the line, from 1."""
-        return self.text.count("\n", 0, self.start) + 1
+        at, line = self._counted
+        if self.start < at:
+            at, line = 0, 1
+        line += self.text.count("\n", at, self.start)
+        self._counted = self.start, line
+        return line
 
     def sees(self, token: str) -> bool:
         """Whether the token stands here."""
@@ -254,6 +260,10 @@ class Text:
 
     def dense(self) -> NDArray[Any]:
         """`dense<…> : tensor<…>`."""
+        return self.typed_dense()[0]
+
+    def typed_dense(self) -> tuple[NDArray[Any], TensorKind]:
+        """The same, and its type as it is said."""
         line = self.line
         self.next()
         if not self.sees("<"):
@@ -271,7 +281,7 @@ class Text:
         if not isinstance(kind, TensorKind) or None in kind.shape:
             self.fail("a literal without a shape", "tensor<…> with sizes")
         try:
-            return literal(inside, kind)
+            return literal(inside, kind), kind
         except ValueError as error:
             raise StableHloError(f"{self.name}:{line}: dense<{inside[:40]}>: {error}") from None
 
@@ -330,12 +340,12 @@ def _elements(words: list[str], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 def without_aliases(text: str) -> str:
     """The text with `#loc1 = …` and `!t = …` lines left out, and locations taken off."""
-    lines = ["\n" if _ALIAS.match(line) else line for line in text.splitlines(keepends=True)]
-    aliases = {
-        m[1]: line[m.end() :].strip()
-        for line in text.splitlines()
-        if (m := _ALIAS.match(line)) and not m[1].startswith("#loc")
-    }
+    lines, aliases = list[str](), dict[str, str]()
+    for line in text.splitlines(keepends=True):
+        m = _ALIAS.match(line)
+        lines.append("\n" if m else line)
+        if m and not m[1].startswith("#loc"):
+            aliases[m[1]] = line[m.end() :].strip()
     found = re.sub(
         r"\s+loc\((?:[^()\"]|\"[^\"]*\"|\((?:[^()]|\([^()]*\))*\))*\)", "", "".join(lines)
     )

@@ -12,17 +12,11 @@ import numpy as np
 
 from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.importers.stablehlo.program import Op, Region
-from mlc.frontend.importers.stablehlo.shapes import pad, sizes_of
+from mlc.frontend.importers.stablehlo.shapes import MONOIDS, of_dtype, pad, sizes_of
 
 Array = Any
 Apply = Callable[..., tuple[Array, ...]]
 """A region as a function of arrays: element by element."""
-
-MONOIDS = {
-    "add": (np.add, 0), "multiply": (np.multiply, 1), "minimum": (np.minimum, None),
-    "maximum": (np.maximum, None), "and": (np.bitwise_and, None), "or": (np.bitwise_or, None),
-    "xor": (np.bitwise_xor, 0),
-}  # fmt: skip
 
 
 def monoid_of(region: Region) -> str | None:
@@ -44,9 +38,7 @@ def reduce(op: Op, apply: Apply, *given: Array) -> tuple[Array, ...]:
     how = monoid_of(op.regions[0])
     if how is not None and how != "set" and count == 1:
         x, start = xs[0], starts[0]
-        if x.dtype.kind == "b":
-            how = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}.get(how, how)
-        folded = _folded(how, x, axes)
+        folded = _folded(of_dtype(how, x.dtype), x, axes)
         return (apply(np.broadcast_to(start, folded.shape), folded)[0],)
     kept = [a for a in range(xs[0].ndim) if a not in axes]
     shape = tuple(xs[0].shape[a] for a in kept)
@@ -64,7 +56,7 @@ def _folded(how: str, x: Array, axes: tuple[int, ...]) -> Array:
         return x.all(axis=axes)
     if how == "or" and x.dtype.kind == "b":
         return x.any(axis=axes)
-    function = MONOIDS[how][0]
+    function = MONOIDS[how]
     if how in ("minimum", "maximum") and x.size == 0:
         kept = [n for a, n in enumerate(x.shape) if a not in axes]
         return np.full(kept, _identity(how, x.dtype), x.dtype)
@@ -129,9 +121,7 @@ class Windows:
         return axis if others and before and self.sizes[axis] == shape[axis] else None
 
 
-_RUNNING = {
-    "add": np.add, "multiply": np.multiply, "minimum": np.minimum, "maximum": np.maximum,
-}  # fmt: skip
+_RUNNING = ("add", "multiply", "minimum", "maximum")
 
 
 def reduce_window(op: Op, apply: Apply, *given: Array) -> tuple[Array, ...]:
@@ -142,7 +132,7 @@ def reduce_window(op: Op, apply: Apply, *given: Array) -> tuple[Array, ...]:
     how = monoid_of(op.regions[0])
     axis = windows.walks(xs[0].shape, shape) if count == 1 else None
     if axis is not None and how in _RUNNING and xs[0].dtype.kind != "b":
-        found = _RUNNING[how].accumulate(xs[0], axis=axis).astype(xs[0].dtype)
+        found = MONOIDS[how].accumulate(xs[0], axis=axis).astype(xs[0].dtype)
         return (apply(np.broadcast_to(starts[0], shape), found)[0],)
     padded = [windows.padded(x, s) for x, s in zip(xs, starts, strict=True)]
     carry = tuple(np.broadcast_to(s, shape) for s in starts)
@@ -184,10 +174,10 @@ def select_and_scatter(
 # sort
 
 
-def sort(op: Op, apply: Apply, *xs: Array) -> tuple[Array, ...]:
+def sort(op: Op, *xs: Array) -> tuple[Array, ...]:
     """All operands in the order of a comparator, which looks at one after the other."""
     axis = int(op.get("dimension", -1)) % max(xs[0].ndim, 1)
-    keys, down = _order_of(op, apply, xs)
+    keys, down = _order_of(op, xs)
     order: Array = None
     for k in reversed(keys):
         key = _comparable(xs[k])
@@ -205,7 +195,7 @@ def _comparable(x: Array) -> Array:
     return x.astype(np.int8) if x.dtype.kind == "b" else x
 
 
-def _order_of(op: Op, apply: Apply, xs: Sequence[Array]) -> tuple[list[int], bool]:
+def _order_of(op: Op, xs: Sequence[Array]) -> tuple[list[int], bool]:
     """The operands that a comparator looks at, the first one first; whether large ones lead."""
     used = _read_by(op.regions[0])
     keys = [k for k in range(len(xs)) if {2 * k, 2 * k + 1} & used]
