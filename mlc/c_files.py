@@ -23,7 +23,7 @@ from mlc.error_sites import sites_of
 from mlc.levels import Levels
 from mlc.lowering.emit import joined
 from mlc.memory import memory_plan_of
-from mlc.runtime.features import OF_VECTORS
+from mlc.runtime.features import of_vectors
 from mlc.runtime.linker import ObjectFile
 from mlc.runtime.llvm import compile_object
 from mlc.version import __version__
@@ -89,7 +89,7 @@ class CProgram:
                 f"{self.name} calls np.linalg or np.fft, or tells Python something while it runs;"
                 " an object for C has none of these"
             )
-        vectors = OF_VECTORS.get(target.vector_bits, ()) if target.arch == "x86_64" else ()
+        vectors = of_vectors(target.arch, target.vector_bits)
         self.needs = (*vectors, *extensions_in(texts, target))
 
     # code -----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from mlc.artifact import Artifact
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target import CpuTarget
 from mlc.runtime.entry import LoadedEntry, load_entry
-from mlc.runtime.features import OF_VECTORS
+from mlc.runtime.features import of_vectors
 from mlc.runtime.sites import raiser
 
 
@@ -32,7 +32,7 @@ def needs_of(artifact: Artifact, target: CpuTarget) -> list[str]:
     """Extensions, by LLVM's names, that a machine must have for the code."""
     if target.name == "host":
         return [x[1:] for x in target.features.split(",") if x.startswith("+")]
-    vectors = OF_VECTORS.get(target.vector_bits, ()) if target.arch == "x86_64" else ()
+    vectors = of_vectors(target.arch, target.vector_bits)
     return [*vectors, *artifact.needs]
 
 

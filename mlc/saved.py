@@ -29,7 +29,7 @@ from mlc.dialects.signature import EntrySignature
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.features import FLAGS, lacking
 from mlc.runtime.jit import LoadError
-from mlc.runtime.support import digest_of, offer, support_text
+from mlc.runtime.support import offer, support_digest
 from mlc.version import __version__
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def save(
             "compiler": __version__,
             "arch": platform.machine() if not isinstance(artifact.host, LaunchPlan) else "cuda",
             "features": [name for name in features if name in FLAGS],
-            "support": digest_of(support_text(platform.machine())),
+            "support": support_digest(),
             "artifact": said,
             "captured": [[x.dtype.str, list(x.shape)] for x in captured],
             "sections": sections,
@@ -177,7 +177,7 @@ def _load(path: Path, content: bytes) -> Loaded:
     images = [data for name, data in sections.items() if name.startswith(f"{_CODE}/")]
     artifact = unpacked(header["artifact"], images)
     if header["arch"] != "cuda":
-        offer(header["support"], sections[_SUPPORT])
+        offer(sections[_SUPPORT])
     captured = [
         _array(sections[f"captured/{k}"], *spec) for k, spec in enumerate(header["captured"])
     ]
@@ -233,7 +233,7 @@ def _check_machine(path: Path, header: Mapping[str, Any]) -> None:
             f"{made} with {', '.join(missing)}, which this machine lacks; compile it with"
             ' target="avx2" or another that both machines have'
         )
-    if header["support"] != digest_of(support_text(platform.machine())):
+    if header["support"] != support_digest():
         raise MlcError(f"{made}, whose runtime is not that of mlc {__version__}; save it again")
 
 

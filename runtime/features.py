@@ -33,6 +33,11 @@ OF_VECTORS = {256: ("avx2", "fma", "bmi2"), 512: ("avx512f", "avx512bw", "avx512
 """What x86 processors must have for vectors of so many bits. SOURCE: x86-64-v3 and x86-64-v4."""
 
 
+def of_vectors(arch: str, bits: int) -> tuple[str, ...]:
+    """What such a processor must have for vectors of so many bits."""
+    return OF_VECTORS.get(bits, ()) if arch == "x86_64" else ()
+
+
 def lacking(names: Iterable[str]) -> list[str]:
     """Those of LLVM's extensions that this machine does not have; none where nobody says."""
     try:

@@ -25,6 +25,7 @@ from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts, loop_costs_for
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime import private_folder, threads, tile_permission
+from mlc.runtime.features import OF_VECTORS
 from mlc.runtime.host import host
 from mlc.runtime.private_folder import UnsafeError
 
@@ -138,8 +139,7 @@ def extensions(features: Mapping[str, bool]) -> str:
 def _vector_bits(triple: str, features: Mapping[str, bool]) -> int:
     if triple.startswith("aarch64"):
         return 128  # NEON; SVE's length is not fixed at compile time
-    wide = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
-    if all(features.get(feature, False) for feature in wide):
+    if all(features.get(feature, False) for feature in OF_VECTORS[512]):
         return 512
     return 256 if features.get("avx2", False) else 128
 

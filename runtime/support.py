@@ -187,18 +187,19 @@ def reserved_names() -> frozenset[str]:
     return frozenset((*own, *layout.python_symbols(), abi.LIBRARY_SYMBOL))
 
 
-_images: dict[str, bytes] = {}
-"""Digest of the support code's text -> its object, where a saved program brought one along."""
+_offered: list[bytes] = []
+"""The support code's object, where a saved program brought it along."""
 
 
-def offer(digest: str, image: bytes) -> None:
-    """An object of support code, which saves compiling it where nobody has loaded it yet."""
-    _images[digest] = image
+def offer(image: bytes) -> None:
+    """An object of this support code, which saves compiling it where nobody has loaded it yet."""
+    _offered[:] = [image]
 
 
-def digest_of(text: str) -> str:
+@lru_cache(maxsize=1)
+def support_digest() -> str:
     """What the support code is: programs run with the one they were compiled for."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(support_text(platform.machine()).encode()).hexdigest()
 
 
 def support_object(target: CpuTarget) -> bytes:
@@ -210,7 +211,7 @@ def support_object(target: CpuTarget) -> bytes:
 
 @lru_cache(maxsize=1)
 def _loaded() -> Support:
-    image = _images.get(digest_of(support_text(platform.machine()))) if _images else None
+    image = _offered[0] if _offered else None
     if image is None:
         from mlc.runtime.probe import host_target
 
