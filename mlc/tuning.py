@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Block, Region
 
 from mlc.backends import backend_of
 from mlc.dialects.dims import product, shape_of
-from mlc.dialects.dtypes import DType, dtype_of, named_dtype
+from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import BufferAttr, KernelOp, Schedule, ScheduleAttr, slot_sizes
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
@@ -110,7 +110,7 @@ def _measured(
     offered = [kernel.schedule.data.words]
     offered += (x.words for x in _others(kernel, options))
     arguments, signature = _arguments(kernel), _signature(kernel)
-    alone = replace(options, tune=None, peak_bytes=None, schedule=None)
+    alone = _of_one_kernel(options)
     words: list[Words] = []
     functions: list[Callable[..., object]] = []
     end = time.perf_counter() + seconds / 2
@@ -143,7 +143,7 @@ def _measured(
 def _trials(plan: ModuleOp, options: Options) -> list[Trial]:
     """The kernels that may have several schedules, those that are alike together."""
     alike: dict[str, tuple[ModuleOp, list[KernelOp]]] = {}
-    settings = replace(options, tune=None, peak_bytes=None, schedule=None).key().encode()
+    settings = _of_one_kernel(options).key().encode()
     for kernel in plan.walk():
         if isinstance(kernel, KernelOp) and _is_measured(kernel, options):
             alone = _alone(kernel, plan)
@@ -161,11 +161,17 @@ def _is_measured(kernel: KernelOp, options: Options) -> bool:
     return any(_others(kernel, options))
 
 
-def _others(kernel: KernelOp, options: Options) -> list[Schedule]:
+def _others(kernel: KernelOp, options: Options) -> Iterator[Schedule]:
     """What it may have beside its schedule, the best by prediction first."""
     assert kernel.schedule is not None
+    predicted = kernel.schedule.data
     offered = schedules_of(kernel, options.target)
-    return list(islice((x for x in offered if x != kernel.schedule.data), MOST - 1))
+    return islice((x for x in offered if x != predicted), MOST - 1)
+
+
+def _of_one_kernel(options: Options) -> Options:
+    """Without what is said of the program."""
+    return replace(options, tune=None, peak_bytes=None, schedule=None)
 
 
 def _alone(kernel: KernelOp, plan: ModuleOp) -> ModuleOp:
@@ -210,5 +216,5 @@ def _arguments(kernel: KernelOp) -> list[np.ndarray[Any, Any]]:
     found: list[np.ndarray[Any, Any]] = []
     for x in kernel.inputs:
         shape = tuple(size.constant or 0 for size in shape_of(x.type))
-        found.append(values(shape, named_dtype(dtype_of(tensor_of(x).element_type).name)))
+        found.append(values(shape, dtype_of(tensor_of(x).element_type)))
     return found

@@ -13,7 +13,7 @@ before they are read, or since elements are read again and again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
@@ -129,9 +129,9 @@ def held_in(loop: ControlOp) -> set[Operation]:
             return held
 
 
-def ops_in(block: Block) -> Iterator[Operation]:
+def ops_in(block: Block) -> Iterable[Operation]:
     """The ops of a block and of the regions in it, in order."""
-    yield from block.walk()
+    return block.walk()
 
 
 def _is_dear(op: TensorOp) -> bool:

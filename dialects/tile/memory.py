@@ -201,7 +201,7 @@ class LoadOp(IRDLOperation):
     def parse(cls, parser: Parser) -> LoadOp:
         positions = Positions()
         view, at = parse_access(parser, positions)
-        axes = parser.parse_str_literal() if parser.parse_optional_keyword("as") else None
+        axes = _parse_axes(parser)
         fill = parse_number(parser) if parser.parse_optional_keyword("fill") else None
         ahead = parser.parse_integer() if parser.parse_optional_keyword("ahead") else None
         attributes = parser.parse_optional_attr_dict()
@@ -283,7 +283,7 @@ class StoreOp(IRDLOperation):
         value = parse_value(parser)
         parser.parse_punctuation(",")
         view, at = parse_access(parser, positions)
-        axes = parser.parse_str_literal() if parser.parse_optional_keyword("as") else None
+        axes = _parse_axes(parser)
         where = None
         if parser.parse_optional_keyword("where"):
             where = parse_conditions(parser, positions)
@@ -301,6 +301,10 @@ def _word(axes: StringAttr | None, kind: FragType) -> Word:
     if axes is None:
         return axes_word(len(kind.shape))
     return letters_of(f"->{axes.data}").result
+
+
+def _parse_axes(parser: Parser) -> str | None:
+    return parser.parse_str_literal() if parser.parse_optional_keyword("as") else None
 
 
 def _print_axes(printer: Printer, axes: StringAttr | None) -> None:
@@ -396,7 +400,7 @@ class PrefetchOp(IRDLOperation):
     def parse(cls, parser: Parser) -> PrefetchOp:
         positions = Positions()
         view, at = parse_access(parser, positions)
-        axes = parser.parse_str_literal() if parser.parse_optional_keyword("as") else None
+        axes = _parse_axes(parser)
         write = parser.parse_optional_keyword("write") is not None
         attributes = parser.parse_optional_attr_dict()
         tile = parser.parse_type() if parser.parse_optional_punctuation(":") else None

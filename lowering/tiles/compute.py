@@ -304,10 +304,10 @@ def lower_prefetch(s: TileScope, op: PrefetchOp, kind: FragType) -> None:
         return
     rows = _Rows(s, op.view, op.where(), op.positions, axes_of(op.axes, kind), kind)
     in_line = max(1, LINE_BYTES // kind.dtype.bytes // rows.lanes)
-    write = op.write is not None
+    write, access = op.write is not None, replace(rows.access, open=())
     for row in Fragment.of(kind.shape, rows.lanes, ()).rows:
         for v in range(0, rows.vectors, in_line):
-            point = point_of(s, replace(rows.access, open=()), rows.atoms(row, v))
+            point = point_of(s, access, rows.atoms(row, v))
             indices = [s.b.index(place.base) for place in point]
             s.b.add_op(vec.PrefetchOp.of(buffer.memref, indices, write=write))
 

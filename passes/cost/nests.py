@@ -27,14 +27,18 @@ def nest_cost(kernel: KernelOp) -> CostAttr:
     largest = largest_in(kernel)
     for op, times in _runs(kernel.block, ONE, largest):
         flops = flops + times * _elements(op, largest) * op.FLOPS
-    total = sum(nest_reads(kernel).values(), Dim.const(0))
+    total = sum(_reads(kernel, largest).values(), Dim.const(0))
     written = sum((bytes_of(x.type) for x in kernel.outs), Dim.const(0))
     return CostAttr((flops, total, written))
 
 
 def nest_reads(kernel: KernelOp) -> dict[SSAValue, Dim]:
     """Bytes of each input: of the elements that all trips read, but no more than it has."""
-    read, largest = dict[SSAValue, Dim](), largest_in(kernel)
+    return _reads(kernel, largest_in(kernel))
+
+
+def _reads(kernel: KernelOp, largest: Largest) -> dict[SSAValue, Dim]:
+    read = dict[SSAValue, Dim]()
     for op, times in _runs(kernel.block, ONE, largest):
         for k, x in enumerate(op.operands):
             if isinstance(x, BlockArgument) and x.block is kernel.block and not is_number(x):

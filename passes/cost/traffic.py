@@ -56,13 +56,18 @@ def traffic_of(module: ModuleOp, sizes: Mapping[str, int]) -> dict[KernelOp, Tra
     touching = _Touching(Aliases(function), sizes)
     kernels = [op for op in function.walk() if isinstance(op, KernelOp)]
     touches = {op: touching.of(op) for op in kernels}
+    # once all are known
+    apart = {
+        op: [touching.until_again(t, op) for t in touches[op]]
+        for op in kernels
+        if op.unwritten is None
+    }
     history = _History()
     found: dict[KernelOp, Traffic] = {}
     for _ in range(2):
         for op in _order(function.body.block):
             if isinstance(op, KernelOp):
-                apart = [touching.until_again(t, op) for t in touches[op]]
-                found[op] = history.run(op, touches[op], apart)
+                found[op] = history.run(op, touches[op], apart[op])
             else:
                 history.end(touching.cut.get(op, {}))
     return found
@@ -104,16 +109,14 @@ class _Touching:
         for k, (argument, x) in enumerate(zip(op.block.args, op.inputs, strict=True)):
             if k != op.overwritten:
                 part = all_read[argument] if all_read else bytes_read(argument)
-                moved = part.evaluate(sizes)
+                moved, everything = part.evaluate(sizes), bytes_of(x.type).evaluate(sizes)
                 whole, positions = self._whole(x, sizes)
-                size = max(bytes_of(x.type).evaluate(sizes), whole)
+                size = max(everything, whole)
                 lines, elements = _gathered(argument, sizes)
                 if k in strided:
                     item = dtype_of(tensor_of(x).element_type).bytes
                     # of a part, the other elements of a line are nobody's
-                    lines = moved // (
-                        LINE_BYTES if moved == bytes_of(x.type).evaluate(sizes) else item
-                    )
+                    lines = moved // (LINE_BYTES if moved == everything else item)
                     elements = 0
                 where = _buffer(x, self.places)
                 found.append(_Touch(where, size, moved, False, lines, elements, positions))

@@ -10,7 +10,7 @@ one has stored. Arrays in a trip have loops of their own, in vectors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil, log2, sqrt
+from math import ceil, log2, prod, sqrt
 from typing import Any, cast
 
 import numpy as np
@@ -44,7 +44,7 @@ COPIES = 4
 TWO_POINTS = (0.5 - 1 / sqrt(12), 0.5 + 1 / sqrt(12))
 
 Values = dict[SSAValue, int]
-Index = tuple[SSAValue | None, tuple[int | None, ...]]
+Index = tuple[SSAValue, tuple[int | None, ...]]
 
 
 def nest_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
@@ -150,10 +150,9 @@ class _Trips:
     def _trip(self, op: ControlOp, values: Values, number: int) -> float:
         """Of one trip; its end is foretold, but for loops of few trips."""
         total, here = _Sum(), dict(values)
-        chain = 0.0
+        if isinstance(op, ForOp):
+            here[op.body.block.args[0]] = number
         for block in op.blocks:
-            if isinstance(op, ForOp):
-                here[block.args[0]] = number
             total.add(self.block(block, here))
         if isinstance(op, ForOp):
             later = {**values, op.body.block.args[0]: number + 1}
@@ -233,14 +232,13 @@ class _Trips:
     def _branch(self, op: IfOp, values: Values) -> _Sum:
         """The branch that is taken, where that is known; else both as often, foretold or not."""
         known = values.get(op.condition)
-        blocks = list(op.blocks)
         if known is not None:
-            chosen = blocks[0] if known else blocks[1]
+            chosen = op.blocks[not known]
             found = self.block(chosen, values)
             self._take(op, chosen, values)
             return found
         both = _Sum()
-        for block in blocks:
+        for block in op.blocks:
             both.add(self.block(block, dict(values)))
         if both.inside or both.cycles > self.loops.mispredict_cycles:
             both = both.half()
@@ -288,15 +286,12 @@ class _Trips:
         """A loop over the elements of an array, which are computed where they are read."""
         sizes = [self._size(dim) for dim in shape]
         along = next((n for n in reversed(sizes) if n != 1), 1)
-        rows = int(np.prod(sizes, dtype=np.int64)) // max(along, 1)
+        rows = prod(sizes) // max(along, 1)
         lanes = self.target.lanes(8 * dtype_of(tensor_of(value).element_type).bytes)
         vector = self._element(value, lanes, len(shape) - 1) + self.loops.store_cycles
         vectors = ceil(along / lanes)
         end = (along % lanes != 0) * self.loops.masked_store_cycles
-        start = (
-            self.loops.row_start_cycles
-            + self.loops.mispredict_cycles * self.loops.mispredicted_share
-        )
+        start = self.loops.row_start_cycles + self._mispredicted
         return rows * (start + vectors * (self.loops.vector_step_cycles + vector) + end)
 
     def _fold(self, op: TensorOp) -> float:
@@ -315,8 +310,8 @@ class _Trips:
         lanes = self.target.lanes(8 * op.summand().bytes)
         if op.order() == "in turn" and vector >= rank:
             lanes = 1
-        total = int(np.prod(sizes, dtype=np.int64))
-        results = int(np.prod(sizes[:rank], dtype=np.int64))
+        total = prod(sizes)
+        results = prod(sizes[:rank])
         along = sizes[vector] if sizes else 1
         step = 0.5 if isinstance(op, Product) else loops.reduce_step_cycles / 2
         for x, word in zip(op.operands, words, strict=False):
@@ -398,7 +393,7 @@ def _straight(block: Block) -> Sequence[TensorOp]:
     return found
 
 
-def _index(op: TensorOp, offsets: Sequence[SSAValue], values: Values) -> Any:
+def _index(op: TensorOp, offsets: Sequence[SSAValue], values: Values) -> Index:
     """Which element of which array, as far as numbers are known."""
     return _array_of(op.operands[0]), tuple(values.get(x) for x in offsets)
 

@@ -56,7 +56,7 @@ def rows_of(kernel: KernelOp, target: GpuTarget) -> Iterator[Words]:
     ahead = _ahead(kernel, *space) if each > warp else 0
     for threads, far in (
         (each, ahead),
-        (each, 0),
+        *([(each, 0)] if ahead else []),
         (2 * each, ahead),
         (each // 2, 0),
         (4 * each, 0),
@@ -83,14 +83,13 @@ def _ahead(kernel: KernelOp, rows: Shape, columns: Shape) -> int:
 def _clusters(kernel: KernelOp, vectors: int, lanes: int, target: GpuTarget) -> Iterator[Words]:
     """The fewest blocks that hold a row together; no word where the device has no clusters."""
     folds = (op for op in kernel.block.ops if isinstance(op, Reduction))
-    found = False
-    if target.has_tma and all(op.summand().bytes >= WORD_BYTES for op in folds):
-        for blocks in CLUSTERS:
-            if -(-vectors // (blocks * CLUSTER_THREADS)) * lanes <= MOST_ELEMENTS:
-                found = True
-                yield (Hold(1, CLUSTER_THREADS, lanes, blocks),)
-    if not found:
-        yield ()
+    sends = target.has_tma and all(op.summand().bytes >= WORD_BYTES for op in folds)
+    found = [
+        (Hold(1, CLUSTER_THREADS, lanes, blocks),)
+        for blocks in CLUSTERS
+        if sends and -(-vectors // (blocks * CLUSTER_THREADS)) * lanes <= MOST_ELEMENTS
+    ]
+    yield from found or [()]
 
 
 def _power_of_two(least: int) -> int:

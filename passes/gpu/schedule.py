@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import chain
 
 from xdsl.ir import BlockArgument
 
@@ -85,10 +86,14 @@ def gpu_schedules(nest: Nest | None, kernel: KernelOp, target: GpuTarget) -> Ite
 
 def _of_product(nest: Nest, op: Product, kernel: KernelOp, target: GpuTarget) -> Iterator[Schedule]:
     """Of a product: by groups of warps, by warps, or by threads."""
-    nests = (*_by_warps(op, target), *_by_threads(op, target, nest.order))
-    if nests and isinstance(op, ContractOp):
+    nests = chain(_by_warps(op, target), _by_threads(op, target, nest.order))
+    best = next(nests, None)
+    if best is None:
+        return
+    if isinstance(op, ContractOp):
         for words in blocks_of(kernel, op, target):
-            yield nests[0].having(*words)
+            yield best.having(*words)
+    yield best
     yield from nests
 
 
@@ -98,15 +103,15 @@ def _by_warps(op: Product, target: GpuTarget) -> Iterator[Schedule]:
         yield Schedule((Vector(PAIR), Threads(BLOCK_THREADS), stage))
 
 
-def _by_threads(op: Product, target: GpuTarget, order: Order) -> Sequence[Schedule]:
+def _by_threads(op: Product, target: GpuTarget, order: Order) -> Iterator[Schedule]:
     """The tiles of a matrix product that a block keeps in registers; none where there is none."""
     roles = thread_roles(op)
     if roles is None or op.dtype.kind == "bool":
-        return ()
+        return
     sizes = op.sizes()
     m, n, k = (product(sizes[c] for c in word).constant for word in (roles.m, roles.n, roles.k))
     if (m is not None and m < 4) or (n is not None and n < 4):
-        return ()
+        return
     large = m is not None and n is not None and min(m, n) >= LARGE_TILE and op.dtype.bytes == 4
     block, tile = (128, 8) if large else (64, 4)
     batches = product(sizes[c] for c in roles.batch).constant
@@ -119,7 +124,8 @@ def _by_threads(op: Product, target: GpuTarget, order: Order) -> Sequence[Schedu
     if known is not None:
         found.sort(key=lambda x: x.seconds(known, target))
     axis = len(op.words()[1]) - 1
-    return [x.schedule(axis) for x in found]
+    for x in found:
+        yield x.schedule(axis)
 
 
 @dataclass(frozen=True)

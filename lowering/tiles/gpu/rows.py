@@ -6,7 +6,7 @@ vectors of it in turn, in registers from one phase to the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 
 from xdsl.ir import Operation, SSAValue
@@ -132,7 +132,7 @@ def _load(k: RowScope, op: LoadOp) -> None:
 def _ask(k: RowScope, op: LoadOp, ahead: int) -> None:
     """Has level 2 read what a later block will: where there are so many rows."""
     kind = frag_of(op.result)
-    (access, axes), atoms, b = _access(k, op, kind, clamp="m"), k.s.atoms(op.positions), k.b
+    (access, axes), atoms, b = _access(k, op, kind), k.s.atoms(op.positions), k.b
     rows, buffer = view_of(op.view).shape, k.s.memory[op.view]
     if not isinstance(buffer, Buffer):
         return  # what is computed is not in memory
@@ -141,7 +141,7 @@ def _ask(k: RowScope, op: LoadOp, ahead: int) -> None:
         row, *rest = k.places(kind, column)
         places = [Position(b.add(row.base, ahead)), *rest]
         named = {**atoms, **dict(zip((f".{c}" for c in axes), places, strict=True))}
-        point = point_of(k.s, replace(access, clamped=frozenset()), named)
+        point = point_of(k.s, access, named)
         inside: SSAValue | bool = True
         for axis in (n for n, dim in enumerate(access.at) if axes[0] in letters_in([dim])):
             inside = b.both(inside, b.compare("lt", point[axis].base, b.dim(rows[axis])))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
+from functools import cached_property
 
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -52,7 +53,6 @@ class LoopTrials:
         self.module = module
         self.grouping = grouping
         self.fusion = fusion
-        self._kernels: dict[Operation, list[Kernel]] | None = None
         self._seen: list[tuple[ModuleOp, Price]] = []
 
     def price(self, group: Group, estimate: Price) -> Price:
@@ -70,29 +70,33 @@ class LoopTrials:
         return estimate if abs(tried.saved) < TIE * tried.kernels else tried
 
     def _tried(self, ops: Sequence[TensorOp], group: Group) -> Price:
-        apart, _ = self._module(ops)
-        formed, new = self._module(ops)
+        names = sorted({name for op in ops for name in symbols_in(op)})
+        formed, new = self._module(ops, names)
         block = new[ops[0]].parent
         assert block is not None
         LoopWriter(AxisMaps()).form(block, _moved(group, new))
         for known, price in self._seen:
             if known.is_structurally_equivalent(formed):
                 return price
+        apart, _ = self._module(ops, names)
         key, target = formed.clone(), cpu_of(self.module, "a trial")
-        names = sorted({name for op in ops for name in symbols_in(op)})
         sizes = dict.fromkeys(names, ASSUMED)
         apart_s, formed_s = (seconds_of(x, target, self.fusion, sizes) for x in (apart, formed))
         price = Price(apart_s, formed_s, TRIED)
         self._seen.append((key, price))
         return price
 
+    @cached_property
+    def _kernels(self) -> dict[Operation, list[Kernel]]:
+        """Those that compute an op."""
+        found: dict[Operation, list[Kernel]] = {}
+        for kernel in self.grouping.kernels:
+            for op in self._contents(kernel):
+                found.setdefault(op, []).append(kernel)
+        return found
+
     def _around(self, group: Group) -> list[TensorOp]:
         """The ops of all kernels that compute some of a group; none where one writes in place."""
-        if self._kernels is None:
-            self._kernels = {}
-            for kernel in self.grouping.kernels:
-                for op in self._contents(kernel):
-                    self._kernels.setdefault(op, []).append(kernel)
         kernels = {k: None for op in group.ops for k in self._kernels.get(op, ())}
         found = {op for kernel in kernels for op in self._contents(kernel)}
         if not found.isdisjoint(self.grouping.ownership.in_place):
@@ -114,8 +118,13 @@ class LoopTrials:
                 pending += op.operands
                 yield op
 
-    def _module(self, ops: Sequence[TensorOp]) -> tuple[ModuleOp, dict[Operation, TensorOp]]:
-        """A function of these ops alone: what they read is given, what others read it gives."""
+    def _module(
+        self, ops: Sequence[TensorOp], names: Sequence[str]
+    ) -> tuple[ModuleOp, dict[Operation, TensorOp]]:
+        """
+        A function of these ops alone, whose symbols have these names: what they read is given, what
+        others read it gives.
+        """
         members = set[Operation](ops)
         made = [op.results[0] for op in ops]
         given = dict.fromkeys(x for op in ops for x in op.operands if x.owner not in members)
@@ -134,7 +143,7 @@ class LoopTrials:
         block.add_op(ReturnOp(*left))
         kind = FunctionType.from_lists([x.type for x in block.args], [x.type for x in left])
         function = FuncOp("trial", kind, Region(block))
-        if names := sorted({name for op in ops for name in symbols_in(op)}):
+        if names:
             function.attributes[SYMBOLS] = ArrayAttr([StringAttr(name) for name in names])
         return ModuleOp([function], dict(self.module.attributes)), new
 
