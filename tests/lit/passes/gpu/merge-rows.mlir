@@ -30,3 +30,14 @@ func.func @both_ways(%x: tensor<512x1000xf32>) -> (tensor<512xf32>, tensor<1000x
   %1 = mlc.reduce "max" "ab->b" %x : tensor<512x1000xf32> -> tensor<1000xf32>
   func.return %0, %1 : tensor<512xf32>, tensor<1000xf32>
 }
+
+// What one product gives is read along the other's sums: no row of either has it.
+// CHECK-LABEL: @products_of_a_vector
+// CHECK:         mlc.kernel "contraction"
+// CHECK:         mlc.kernel "contraction"
+// CHECK-NOT:     mlc.kernel "rows"
+func.func @products_of_a_vector(%b: tensor<512x512xui64>, %c: tensor<512x512xui64>, %v: tensor<512xui64>) -> tensor<512xui64> {
+  %0 = mlc.contract "mk,k->m" %c, %v : tensor<512x512xui64>, tensor<512xui64> -> tensor<512xui64>
+  %1 = mlc.contract "mk,k->m" %b, %0 : tensor<512x512xui64>, tensor<512xui64> -> tensor<512xui64>
+  func.return %1 : tensor<512xui64>
+}
