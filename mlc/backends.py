@@ -297,6 +297,7 @@ BACKENDS = (
                     *VIEWS,
                     *ALGEBRA,
                     *LOOPS,
+                    Step("mlc-split-factors", "products are what they will be, and where"),
                 ),
                 leaves=TENSOR_LEAVES,
             ),

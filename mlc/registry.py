@@ -35,6 +35,7 @@ PASSES = {
     "mlc-hoist-invariants": "mlc.passes.tensor.hoist_invariants:HoistInvariantsPass",
     "mlc-sum-after-loops": "mlc.passes.tensor.sum_after_loops:SumAfterLoopsPass",
     "mlc-multiply-before-loops": "mlc.passes.tensor.multiply_before_loops:MultiplyBeforeLoopsPass",
+    "mlc-split-factors": "mlc.passes.tensor.split_factors:SplitFactorsPass",
     "mlc-sum-products": "mlc.passes.tensor.sum_products:SumProductsPass",
     "mlc-prepack-loop-factors": "mlc.passes.tensor.prepack_loop_factors:PrepackLoopFactorsPass",
     "mlc-pack-before-loops": "mlc.passes.tensor.pack_before_loops:PackBeforeLoopsPass",

@@ -36,6 +36,7 @@ from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, JoinOp, ReshapeOp, 
 from mlc.dialects.tensor.some import SomeOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
 from mlc.dialects.tensor.stream import Exp2EstimateOp, StreamOp
+from mlc.dialects.tensor.terms import TERMS
 from mlc.dialects.tensor.tiles import TILES
 from mlc.dialects.tensor.trigonometry import TRIGONOMETRY
 from mlc.dialects.tensor.window import ConvOp, WindowOp
@@ -53,6 +54,7 @@ OPS: tuple[type[TensorOp], ...] = (
     *TRIGONOMETRY,
     *DIVISION,
     *BITWISE,
+    *TERMS,
     *MARKERS,
     PhiloxOp,
     BroadcastOp,

@@ -11,6 +11,7 @@ from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import Product
+from mlc.dialects.tensor.terms import PRODUCTS, OfTermsOp
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.words import Tile
 
@@ -28,7 +29,7 @@ def product_flops_per_s(op: Product, schedule: ScheduleAttr | None, target: GpuT
     words = schedule.data if schedule is not None else None
     if words is not None and any(isinstance(word, Tile) for word in words.cuts):
         dtype = min((_given(x) for x in op.operands), key=lambda x: x.bytes)
-        return WGMMA * target.tensor_flops_per_s(dtype)
+        return WGMMA * target.tensor_flops_per_s(dtype) / _products(op)
     if words is not None and words.stage is not None and words.stage.mma:
         dtype = STAGED[words.stage.mma]
         shares = WINDOWS if isinstance(op, ConvOp) else MMA
@@ -44,4 +45,10 @@ def flops_per_s(dtype: DType, target: GpuTarget) -> float:
 def _given(value: SSAValue) -> DType:
     """Of a factor's elements, before a conversion."""
     op = value.owner
-    return dtype_of(tensor_of(op.x if isinstance(op, ConvertOp) else value).element_type)
+    given = op.operands[0] if isinstance(op, ConvertOp | OfTermsOp) else value
+    return dtype_of(tensor_of(given).element_type)
+
+
+def _products(op: Product) -> int:
+    """Of terms, which are multiplied for one of numbers in terms."""
+    return PRODUCTS[sum(isinstance(x.owner, OfTermsOp) for x in op.operands)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import ceil
 
 from xdsl.ir import BlockArgument, SSAValue
@@ -19,6 +19,7 @@ from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.terms import OfTermsOp
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.slots import ROW_BYTES
 from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Words
@@ -38,28 +39,33 @@ Rows, columns, and the share of the products' rate that a block of them reaches;
 192 columns measured: docs/measurements.md, "Products of bf16 on a GPU".
 """
 
+OF_TERMS = ((128, 128, 0.85), (64, 128, 0.7), (128, 64, 0.6), (64, 64, 0.5))
+"""The same of numbers in terms, whose sums a group holds twice; estimated."""
+
 
 def blocks_of(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> Iterator[Words]:
     """The words that a contraction may have, the best first; none where threads multiply it."""
     sizes = _sizes(kernel, op) if target.multiplies_in_groups else None
     if sizes is None:
         return
-    narrow = [x for x in kernel.outs if dtype_of(tensor_of(x).element_type).bytes == 2]
-    for rows, columns, _ in sorted(TILES, key=lambda tile: _cost(*sizes, tile, target)):
+    narrow = {dtype for dtype in map(_dtype, kernel.outs) if dtype.bytes == 2}
+    left, right = counts = [len(terms_of(x)) for x in _rows_first(op)]
+    tiles = TILES if counts == [1, 1] else OF_TERMS
+    for rows, columns, _ in sorted(tiles, key=lambda tile: tile_cost(*sizes, tile, target)):
         groups = rows // GROUP_ROWS
         results = len(narrow) * groups * 2 * GROUP_ROWS * 64 * 2
-        step = ROW_BYTES * (rows + columns)
+        step = ROW_BYTES * (rows * left + columns * right)
         depth = (target.shared_bytes_per_block - SLACK_BYTES - results) // step
         if depth >= 2:
             yield (
-                Tile(rows, columns, ROW_BYTES // _item(op)),
+                Tile(rows, columns, ROW_BYTES // _dtype(terms_of(op.lhs)[0]).bytes),
                 Stages(depth),
                 Roles(1, groups),
                 Raster(max(1, RASTER_ROWS // rows)),
             )
 
 
-def _cost(
+def tile_cost(
     batches: int, m: int, n: int, tile: tuple[int, int, float], target: GpuTarget
 ) -> tuple[float, int]:
     """Waves of tiles times what one takes; of equal ones the larger tile."""
@@ -68,9 +74,10 @@ def _cost(
     return waves * rows * columns / rate, -rows * columns
 
 
-def _item(op: ContractOp) -> int:
-    """Bytes of a factor's element, as it lies in memory."""
-    return dtype_of(tensor_of(_as_given(op.operands[0])).element_type).bytes
+def _rows_first(op: ContractOp) -> Sequence[SSAValue]:
+    """The factor of a tile's rows, and that of its columns."""
+    roles = contraction_roles(op)
+    return op.operands[::-1] if roles is not None and roles.swapped else op.operands
 
 
 def _sizes(kernel: KernelOp, op: ContractOp) -> tuple[int, int, int] | None:
@@ -78,14 +85,14 @@ def _sizes(kernel: KernelOp, op: ContractOp) -> tuple[int, int, int] | None:
     roles = contraction_roles(op)
     if roles is None:
         return None
-    factors = [_as_given(x) for x in op.operands]
-    dtypes = {dtype_of(tensor_of(x).element_type) for x in factors}
-    outs = {dtype_of(tensor_of(x).element_type) for x in kernel.outs}
+    factors = [terms_of(x) for x in op.operands]
+    dtypes = {_dtype(x) for terms in factors for x in terms}
+    outs = {_dtype(x) for x in kernel.outs}
     same = len(dtypes) == 1 and dtypes <= _multiplied(kernel) and op.summand() is F32
     if not same or not outs <= {BF16, F16, F32} or kernel.overwritten is not None:
         return None
     (dtype,) = dtypes
-    if not all(map(_is_memory, factors)) or not _is_simple(kernel, op):
+    if not all(_is_memory(x) for terms in factors for x in terms) or not _is_simple(kernel, op):
         return None
     if is_strict(kernel) and op.dtype is F32:
         return None  # the products are exact, their sums are rounded otherwise
@@ -97,7 +104,7 @@ def _sizes(kernel: KernelOp, op: ContractOp) -> tuple[int, int, int] | None:
     operands, result, _ = op.words()
     if dtype.bytes == 1 and any(word[-1] not in roles.k for word in operands):
         return None  # such factors lie along the summed axis. SOURCE: PTX ISA, wgmma
-    lying = [w for w, x in zip(operands, factors, strict=True) if isinstance(x, BlockArgument)]
+    lying = [w for w, x in zip(operands, factors, strict=True) if isinstance(x[0], BlockArgument)]
     rows = [(known[word[-1]].constant or 1) * dtype.bytes for word in lying]
     if (known[result[-1]].constant or 1) % RESULTS or any(x % ALIGNED_BYTES for x in rows):
         return None
@@ -120,10 +127,16 @@ def _is_simple(kernel: KernelOp, op: ContractOp) -> bool:
     return alike and all(_is_by_element(x) for x in others)
 
 
-def _as_given(value: SSAValue) -> SSAValue:
-    """A factor before a conversion that keeps its values."""
+def terms_of(value: SSAValue) -> Sequence[SSAValue]:
+    """What is multiplied of a factor: itself before a conversion that keeps its values, or terms."""
     op = value.owner
-    return op.x if isinstance(op, ConvertOp) and keeps_values(op) else value
+    if isinstance(op, OfTermsOp):
+        return op.operands
+    return [op.x if isinstance(op, ConvertOp) and keeps_values(op) else value]
+
+
+def _dtype(value: SSAValue) -> DType:
+    return dtype_of(tensor_of(value).element_type)
 
 
 def _is_memory(value: SSAValue) -> bool:

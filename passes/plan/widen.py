@@ -26,11 +26,12 @@ from mlc.dialects.tensor.rounding import (
     SignbitOp,
 )
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.terms import TERMS
 from mlc.passes.tensor.constants import splat
 
 NARROW = (BF16, F16)
 VIEWS = (BroadcastOp, TransposeOp, ReshapeOp, SliceOp)
-OF_BITS = (BitcastOp, NextafterOp, IsfiniteOp, IsinfOp, IsnanOp, SignbitOp)
+OF_BITS = (BitcastOp, NextafterOp, IsfiniteOp, IsinfOp, IsnanOp, SignbitOp, *TERMS)
 """What they say of a value depends on its dtype: they read it rounded."""
 
 

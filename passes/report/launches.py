@@ -20,6 +20,7 @@ from mlc.dialects.gpu_async import RegistersOp
 from mlc.dialects.gpu_products import MmaOp, WgmmaOp
 from mlc.dialects.lanes import element_of, lanes_of
 from mlc.dialects.target import GpuTarget
+from mlc.dialects.tensor.terms import PRODUCTS, OfTermsOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.report.columns import aligned
 from mlc.passes.report.report import KernelReport
@@ -124,7 +125,8 @@ def _report(
     registers = min(_registers(function, threads, target), target.max_registers_per_thread)
     resident, limit = _resident(threads, shared, registers, target)
     warps = -(-threads // target.warp_lanes)
-    unit, rate = _tensor_cores(function, target)
+    split = 0 if kernel is None else kernel.ops.count(OfTermsOp.name.removeprefix("mlc."))
+    unit, rate = _tensor_cores(function, split, target)
     work = None if kernel is None else kernel.work
     return LaunchReport(
         function=launch.function,
@@ -309,14 +311,18 @@ def _is_global(kind: MemRefType[Attribute]) -> bool:
     return not shared
 
 
-def _tensor_cores(function: func.FuncOp, target: GpuTarget) -> tuple[str, float]:
-    """What they multiply in a function, and the operations that the unit does each second."""
+def _tensor_cores(function: func.FuncOp, split: int, target: GpuTarget) -> tuple[str, float]:
+    """
+    What they multiply in a function, and the operations that the unit does each second; `split`:
+    factors in terms.
+    """
     for op in function.walk():
         if isinstance(op, WgmmaOp | MmaOp):
             dtype = op.dtype if isinstance(op, MmaOp) else dtype_of(op.element)
             name = "tf32" if dtype.bytes == 4 else dtype.name
             unit = "mma" if isinstance(op, MmaOp) else "wgmma"
-            return f"{name} by {unit}", target.tensor_flops_per_s(dtype)
+            name = f"f32 as {name}" if split else name
+            return f"{name} by {unit}", target.tensor_flops_per_s(dtype) / PRODUCTS[split]
     wide = any(x.type == F64.ir for op in function.walk() for x in op.results)
     return "", target.f64_flops_per_s if wide else target.f32_flops_per_s
 

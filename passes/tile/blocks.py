@@ -11,6 +11,16 @@ map …                  roles producer(1) { work { for k { put; copy a; copy b 
 store …            ->        consumer(2) { work { for k { get; dot_start; wait; release }
                                                   wait; map …; store; copy } }
 ```
+
+Of numbers in terms the ring holds all terms of both factors, and the products of terms that count
+are added up from the smallest on. Instructions cut the sums of bf16 off instead of rounding them, so
+those of a step begin at 0, and what they give is added by the cores:
+
+```
+for k carry(sums) { get; low = dot a0 b2, a1 b1, a2 b0; low = dot a0 b1, a1 b0 onto low / 256
+                    sums + dot a0 b0 onto low / 256 }
+```
+SOURCE: Ootomo and Yokota, "Recovering single precision accuracy from tensor cores", IJHPCA 2022.
 """
 
 from __future__ import annotations
@@ -53,6 +63,7 @@ from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.cut import bind, dot_of, tile_of
 from mlc.passes.tile.matrices import Matrices
 from mlc.passes.tile.sums import zeros
+from mlc.passes.tile.terms import plus, smaller
 
 SLOT_COLUMNS = 64
 """Results of 16 bits in a row of a slot."""
@@ -93,6 +104,7 @@ class _Blocks:
         self.stages = self._word(words, Stages)
         self.roles = self._word(words, Roles)
         self.raster = next((w.rows for w in words if isinstance(w, Raster)), 1)
+        self.stored = 0  # slots of results, in turn
         known = (Tile, Stages, Roles, Raster)
         if other := next((w for w in words if not isinstance(w, known)), None):
             raise MlcError(f"tiles: {other} beside tile(…): expected stages, roles, raster")
@@ -103,10 +115,11 @@ class _Blocks:
             )
         self.rest = tile_of(dot)[1:]
         self.factors = [
-            Matrices.of(view, dims)
+            Matrices.all_of(view, dims)
             for view, dims in zip((dot.lhs, dot.rhs), dot.where(), strict=True)
         ]
-        self.letters = [x.word for x in self.factors]
+        self.letters = [terms[0].word for terms in self.factors]
+        self.matrices = [x for terms in self.factors for x in terms]
         self.axes = "mgn" if "g" in dot.words.letters else "mn"  # of items: rows, batches, columns
         self.result = "".join(sorted(self.axes))
         self.sizes = dict(zip(self.result, frag_of(dot.result).dims.data, strict=True))
@@ -114,7 +127,7 @@ class _Blocks:
         steps = self.steps = {"m": self.tile.m, "n": self.tile.n, "k": self.tile.k, "g": 1}
         slots = [
             view_type(view_of(x.view).element, tuple(Dim.const(steps[c]) for c in x.word), "sw128")
-            for x in self.factors
+            for x in self.matrices
         ]
         self.ring = ChannelType(IntAttr(self.stages.depth), ArrayAttr(slots))
         self.sums = FragType(
@@ -135,15 +148,16 @@ class _Blocks:
         kernel.properties["grain"] = IntegerAttr(self.tile.m * self.tile.n, i64)
         channel = ChannelOp.create(result_types=[self.ring])
         channel.result.name_hint = "ring"
-        slots: dict[Operation, SSAValue] = {}
+        slots: dict[Attribute, SSAValue] = {}  # which results of one dtype use in turn
         made: list[Operation] = [channel]
         for op in self.rest:
-            if isinstance(op, StoreOp) and view_of(op.view).dtype.bytes == 2:
+            kind = view_of(op.view) if isinstance(op, StoreOp) else None
+            if kind is not None and kind.dtype.bytes == 2 and kind.element not in slots:
                 shape = (self.roles.consumer, TURNS, GROUP_ROWS, SLOT_COLUMNS)
-                kind = view_type(view_of(op.view).element, tuple(map(Dim.const, shape)), "sw128")
-                alloc = AllocOp.of("worker", kind)
+                slot = view_type(kind.element, tuple(map(Dim.const, shape)), "sw128")
+                alloc = AllocOp.of("worker", slot)
                 alloc.result.name_hint = "out"
-                slots[op] = alloc.result
+                slots[kind.element] = alloc.result
                 made.append(alloc)
         counts = (self.roles.producer, self.roles.consumer)
         registers = (self.roles.fill, self.roles.sums)
@@ -203,7 +217,7 @@ class _Blocks:
         put = PutOp.create(operands=[channel], result_types=[*self.ring.slots])
         step.add_op(put)
         at = {**dict(zip(self.axes, body.args, strict=True)), "k": step.args[0]}
-        for factor, slot in zip(self.factors, put.slots, strict=True):
+        for factor, slot in zip(self.matrices, put.slots, strict=True):
             named = Positions()
             begin = factor.begin({c: named.of(x) for c, x in at.items()})
             spelled = " ".join(factor.word)
@@ -227,27 +241,24 @@ class _Blocks:
         rows = Dim.const(-(-size // ATOM_ROWS) * ATOM_ROWS)
         return ((row, ExpressionsAttr((rows,))),)
 
-    def _consumer(self, channel: SSAValue, slots: dict[Operation, SSAValue]) -> Region:
+    def _consumer(self, channel: SSAValue, slots: dict[Attribute, SSAValue]) -> Region:
         role, body = Block(arg_types=[INDEX]), Block(arg_types=[INDEX] * len(self.axes))
-        group, token = role.args[0], TokenType(self.sums)
-        zero = added(body, zeros(self.sums))
-        begin = added(body, ReadyOp.create(operands=[zero], result_types=[token]))
+        group = role.args[0]
+        if len(self.matrices) == 2:
+            done = self._sums(body, channel, group)
+        else:
+            done = self._sums_of_terms(body, channel, group)
+        item = dict[str, SSAValue](zip(self.axes, body.args, strict=True))
+        self._finish(body, done, _Place(item, group), slots)
+        return self._role("group", body, role)
+
+    def _sums(self, body: Block, channel: SSAValue, group: SSAValue) -> SSAValue:
+        """Products of steps that follow one another without a wait."""
+        token = TokenType(self.sums)
+        begin = self._ready(body, added(body, zeros(self.sums)))
         step = Block(arg_types=[INDEX, token])
-        get = GetOp.create(operands=[channel], result_types=[*self.ring.slots])
-        step.add_op(get)
-        named = Positions()
-        rows = named.of(group) * GROUP_ROWS
-        starts = {"m": rows + letter("m"), "n": letter("n"), "k": letter("k")}
-        lhs, rhs = (
-            (slot, ExpressionsAttr(tuple(starts[c] for c in word)))
-            for slot, word in zip(get.slots, self.letters, strict=True)
-        )
-        over = (("k", ExpressionsAttr((Dim.const(self.tile.k),))),)
-        started = DotStartOp.of(
-            f"{','.join(self.letters)}->mn", lhs, rhs, over, named.values, token, init=step.args[1]
-        )
-        started.location = self.dot.location
-        sums = added(step, started)
+        lhs, rhs = self._get(step, channel)
+        sums = self._product(step, lhs, rhs, group, step.args[1])
         step.add_op(wait(sums, 1))
         step.add_op(release(channel, 1))
         step.add_op(YieldOp.of(sums))
@@ -255,12 +266,58 @@ class _Blocks:
         body.add_op(loop)
         done = added(body, wait(loop.outs[0], 0, self.sums))
         body.add_op(release(channel))
-        item = dict[str, SSAValue](zip(self.axes, body.args, strict=True))
-        self._finish(body, done, _Place(item, group), slots)
-        return self._role("group", body, role)
+        return done
+
+    def _sums_of_terms(self, body: Block, channel: SSAValue, group: SSAValue) -> SSAValue:
+        """Products of terms; those of a step begin at 0."""
+        step = Block(arg_types=[INDEX, self.sums])
+        slots, count = self._get(step, channel), len(self.factors[0])
+        left, right = slots[:count], slots[count:]
+        sums = added(step, zeros(self.sums))
+        for order in reversed(range(max(count, len(right)))):
+            token = self._ready(step, sums)
+            for k, lhs in enumerate(left):
+                if 0 <= order - k < len(right):
+                    token = self._product(step, lhs, right[order - k], group, token)
+            sums = added(step, wait(token, 0, self.sums))
+            if order:
+                sums = added(step, smaller(sums, self.sums))
+        step.add_op(release(channel))
+        step.add_op(YieldOp.of(added(step, plus(step.args[1], sums, self.sums))))
+        loop = self._steps(step, [added(body, zeros(self.sums))])
+        body.add_op(loop)
+        return loop.outs[0]
+
+    def _ready(self, block: Block, sums: SSAValue) -> SSAValue:
+        made = ReadyOp.create(operands=[sums], result_types=[TokenType(self.sums)])
+        return added(block, made)
+
+    def _get(self, step: Block, channel: SSAValue) -> Sequence[SSAValue]:
+        get = GetOp.create(operands=[channel], result_types=[*self.ring.slots])
+        step.add_op(get)
+        return get.slots
+
+    def _product(
+        self, step: Block, lhs: SSAValue, rhs: SSAValue, group: SSAValue, init: SSAValue
+    ) -> SSAValue:
+        """Starts a product of a group's rows of one slot with another slot."""
+        named = Positions()
+        rows = named.of(group) * GROUP_ROWS
+        starts = {"m": rows + letter("m"), "n": letter("n"), "k": letter("k")}
+        left, right = (
+            (slot, ExpressionsAttr(tuple(starts[c] for c in word)))
+            for slot, word in zip((lhs, rhs), self.letters, strict=True)
+        )
+        over = (("k", ExpressionsAttr((Dim.const(self.tile.k),))),)
+        started = DotStartOp.of(
+            f"{','.join(self.letters)}->mn", left, right, over, named.values,
+            TokenType(self.sums), init=init,
+        )  # fmt: skip
+        started.location = self.dot.location
+        return added(step, started)
 
     def _finish(
-        self, body: Block, sums: SSAValue, place: _Place, slots: dict[Operation, SSAValue]
+        self, body: Block, sums: SSAValue, place: _Place, slots: dict[Attribute, SSAValue]
     ) -> None:
         """What follows the product, on the group's tile."""
         values: dict[SSAValue, SSAValue] = {self.dot.result: sums}
@@ -273,7 +330,8 @@ class _Blocks:
                 case MapOp():
                     values.update(zip(op.outs, self._map(body, op, values, place), strict=True))
                 case StoreOp():
-                    self._store(body, op, values[op.value], place, slots.get(op))
+                    slot = slots.get(view_of(op.view).element)
+                    self._store(body, op, values[op.value], place, slot)
                 case _:
                     raise MlcError(f"tiles: {self.tile}: {op.name} follows the product")
 
@@ -330,12 +388,14 @@ class _Blocks:
             columns = (number * width, (number + 1) * width)
             piece = added(body, ExtractOp.of(value, ((0, GROUP_ROWS), columns), part))
             named = Positions()
-            turn = ExpressionsAttr((named.of(place.group), Dim.const(number % TURNS)))
+            number_of_slot = Dim.const(self.stored % TURNS)
+            self.stored += 1
+            turn = ExpressionsAttr((named.of(place.group), number_of_slot))
             body.add_op(StoreOp.of(piece, slot, turn, named.values))
             at, positions = place.at(columns[0])
             named = Positions(positions)
             target = result.begin(self._item(place, at, named))
-            turn = ExpressionsAttr((named.of(place.group), Dim.const(number % TURNS)))
+            turn = ExpressionsAttr((named.of(place.group), number_of_slot))
             body.add_op(
                 CopyOp.of(
                     (slot, turn), (op.view, target), "m n -> m n", named.values, over=over,

@@ -10,9 +10,9 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.gpu_async import MOST_AXES
 from mlc.dialects.tensor.comparison import ConvertOp
+from mlc.dialects.tensor.terms import OfTermsOp
 from mlc.dialects.tile.element import ElementsOp, ReadOp
 from mlc.dialects.tile.expression import ExpressionsAttr, letter, letters_in, renamed
-from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import view_of
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.panels import holds
@@ -30,9 +30,20 @@ class Matrices:
     word: str  # of rows, then of columns
 
     @staticmethod
+    def all_of(view: SSAValue, at: tuple[Dim, ...]) -> list[Matrices]:
+        """Of a factor that is one matrix, or whose elements come in terms."""
+        return [Matrices._one(*found) for found in _reads(view, at)]
+
+    @staticmethod
     def of(view: SSAValue, at: tuple[Dim, ...]) -> Matrices:
         """Memory at such subscripts, or what is read of memory; MlcError of other factors."""
-        view, at = _read(view, at)
+        found = Matrices.all_of(view, at)
+        if len(found) > 1:
+            raise _computed()
+        return found[0]
+
+    @staticmethod
+    def _one(view: SSAValue, at: tuple[Dim, ...]) -> Matrices:
         found = [
             (axis, c) for axis, dim in enumerate(at) for c in sorted(letters_in([dim])) if c != "g"
         ]
@@ -73,16 +84,33 @@ def keeps_values(op: Operation) -> bool:
     return stored or holds(op.dtype, op.source)
 
 
-def _read(view: SSAValue, at: tuple[Dim, ...]) -> tuple[SSAValue, tuple[Dim, ...]]:
-    """Where elements lie that are read as they are, or are converted and keep their values."""
+def _reads(view: SSAValue, at: tuple[Dim, ...]) -> list[tuple[SSAValue, tuple[Dim, ...]]]:
+    """
+    Where elements lie that are read as they are, are converted and keep their values, or come in
+    terms.
+    """
     op = view.owner
     if not isinstance(op, ElementsOp):
-        return view, at
+        return [(view, at)]
     found = [op for op in op.body.block.ops if not keeps_values(op)]
-    read, end = found[0], found[-1]
-    if len(found) == 2 and isinstance(read, ReadOp) and isinstance(end, YieldOp):
-        arguments = [x for x in read.positions if isinstance(x, BlockArgument)]
-        if read.where is None and len(arguments) == len(read.positions):
-            to = {f"%{k}": at[x.index] for k, x in enumerate(arguments)}
-            return read.view, tuple(renamed(dim, to) for dim in read.at.data)
-    raise MlcError("tiles: a factor is computed; expected both in memory")
+    reads = [x for x in found if isinstance(x, ReadOp)]
+    rest = found[len(reads) :]
+    of_terms = [x for x in rest if isinstance(x, OfTermsOp)]
+    if not reads or len(of_terms) != (len(reads) > 1) or len(rest) != 1 + len(of_terms):
+        raise _computed()
+    if of_terms and list(of_terms[0].operands) != [x.result for x in reads]:
+        raise _computed()
+    return [_place(x, at) for x in reads]
+
+
+def _place(read: ReadOp, at: tuple[Dim, ...]) -> tuple[SSAValue, tuple[Dim, ...]]:
+    """The view, and the subscripts of an element."""
+    arguments = [x for x in read.positions if isinstance(x, BlockArgument)]
+    if read.where is not None or len(arguments) != len(read.positions):
+        raise _computed()
+    to = {f"%{k}": at[x.index] for k, x in enumerate(arguments)}
+    return read.view, tuple(renamed(dim, to) for dim in read.at.data)
+
+
+def _computed() -> MlcError:
+    return MlcError("tiles: a factor is computed; expected both in memory")

@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, tensor_type
-from mlc.dialects.dtypes import BOOL, C64, C128, DTYPES, F32, F64, U64, DType
+from mlc.dialects.dtypes import BF16, BOOL, C64, C128, DTYPES, F32, F64, U64, DType
 from mlc.dialects.tensor.bitwise import BitcastOp, ClampOp
 from mlc.dialects.tensor.comparison import (
     PREDICATES,
@@ -32,6 +32,7 @@ from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.registry import OPS
 from mlc.dialects.tensor.room import RoomOp
 from mlc.dialects.tensor.some import SomeOp
+from mlc.dialects.tensor.terms import COUNT, TERMS, OfTermsOp, TermOp
 from mlc.dialects.tensor.trigonometry import SincOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.runtime.probe import host_target
@@ -92,6 +93,8 @@ def takes(op: type[TensorOp], dtype: DType) -> bool:
     """Whether the op is defined for the dtype."""
     if op is PhiloxOp:
         return dtype is U64  # two numbers of 64 bits: the counter and the key
+    if op in TERMS:
+        return dtype is (F32 if op is TermOp else BF16)
     if op is LibraryOp and dtype not in (F32, F64, C64, C128):
         return False
     return dtype.kind in op.KINDS and (op is not ComplexOp or dtype in COMPLEX_OF)
@@ -108,6 +111,12 @@ def _tolerance(op: type[TensorOp], dtype: DType) -> Tolerance:
     return Exact(signed_zero=not issubclass(op, OPEN_ZEROS))
 
 
+OTHERS = (
+    CompareOp, SelectOp, ConvertOp, BitcastOp, PhiloxOp, WithinOp, SomeOp, RoomOp, TermOp,
+)  # fmt: skip
+"""Of more dtypes than one, or with properties."""
+
+
 def elementwise(
     shape: Shape, fills: tuple[Fill, Fill] = (anything, anything), *, all_forms: bool = True
 ) -> Iterator[Case]:
@@ -116,7 +125,7 @@ def elementwise(
     of dtypes of a conversion and every predicate of a comparison, instead of two of each.
     """
     for op in ELEMENTWISE:
-        if op in (CompareOp, SelectOp, ConvertOp, BitcastOp, PhiloxOp, WithinOp, SomeOp, RoomOp):
+        if op in OTHERS:
             continue
         for dtype in DTYPES:
             if takes(op, dtype):
@@ -127,7 +136,7 @@ def elementwise(
                     operands = (operands[0], Operand(dtype, shape, small_and_positive))
                 if op is ShareOp:
                     operands = (Operand(dtype, shape, shares),)
-                if op is ClampOp:
+                if op in (ClampOp, OfTermsOp):
                     operands = (Operand(dtype, shape, anything), *operands)
                 used = operands[: len(op.get_irdl_definition().operands)]
                 yield Case(op, "", used, plain(op), _tolerance(op, dtype))
@@ -135,6 +144,9 @@ def elementwise(
     for bits, stream in ((32, 0), (64, -(2**40) + 7)):
         build = plain(PhiloxOp, bits=bits, stream=stream)
         yield Case(PhiloxOp, f"{bits} bits", numbers, build)
+    for number in range(COUNT):
+        x = Operand(F32, shape, fills[0])
+        yield Case(TermOp, f"term {number}", (x,), plain(TermOp, number=number))
     for dtype in DTYPES:
         x, y = (Operand(dtype, shape, fill) for fill in fills)
         for p in PREDICATES if all_forms else ("eq", "ne") if dtype.bytes % 2 else ("ne", "lt"):

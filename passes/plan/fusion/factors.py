@@ -8,6 +8,7 @@ from mlc.dialects.dtypes import BF16, F16, F32, dtype_of
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.terms import OfTermsOp
 from mlc.passes.cost.ops import point_cost
 from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.cost.work import Clock
@@ -36,7 +37,9 @@ def narrowed(product: Operation, factor: SSAValue, points: int, clock: Clock) ->
 
 
 def widens(op: Operation) -> bool:
-    """Whether a conversion makes f32 of 16 bits: who reads it may as well read its source."""
+    """Whether f32 is made of 16 bits, or of terms: who reads it may as well read its source."""
+    if isinstance(op, OfTermsOp):
+        return True
     return isinstance(op, ConvertOp) and op.dtype is F32 and _dtype(op.x) in (BF16, F16)
 
 

@@ -318,7 +318,7 @@ class Grouping:
         if any(k is not None and self._is_late(op, k.position) for k in kernels):
             return False
         if any(d.stage == "operand" for d in demands):
-            return isinstance(op, ConvertOp) and (len(kernels) == 1 or widens(op))
+            return widens(op) or (isinstance(op, ConvertOp) and len(kernels) == 1)
         return True
 
     def _joined(self, op: TensorOp, demands: list[Demand]) -> Kernel | None:

@@ -35,6 +35,7 @@ from mlc.dialects.tensor.op import AGAIN, SAME, OpaqueOp, TensorOp
 from mlc.dialects.tensor.placing import DynamicSliceOp
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp, SliceOp
+from mlc.dialects.tensor.terms import OfTermsOp, TermOp
 from mlc.dialects.tensor.tiles import TileOp
 from mlc.passes.cost.ops import point_cost
 from mlc.passes.cost.sizes import elements_of, stored_bytes
@@ -127,10 +128,11 @@ class Table:
         if kind != "view":
             entry.weight = point_cost(type(op), op.dtype, self.clock.target)
             entry.light = op.WEIGHT
-            entry.is_convert = isinstance(op, ConvertOp)
+            entry.is_widened = isinstance(op, OfTermsOp)
+            entry.is_convert = entry.is_widened or isinstance(op, ConvertOp)
             entry.ops = ops_of(op)
-            if STORED in op.attributes:
-                entry.rule = "views"
+            if STORED in op.attributes or isinstance(op, TermOp):
+                entry.rule = "factor" if isinstance(op, TermOp) else "views"
         entry.bytes, entry.write = fact.bytes, fact.seconds
         entry.stream = self._stream(value, None, fact.bytes, fact.bytes)
 

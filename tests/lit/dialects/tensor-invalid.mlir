@@ -208,3 +208,27 @@ func.func @rounded(%x: tensor<4xf64>) -> tensor<f64> {
   %0 = mlc.contract "a,a->" %x, %x rounds "bf16" : tensor<4xf64>, tensor<4xf64> -> tensor<f64>
   func.return %0 : tensor<f64>
 }
+
+// -----
+
+// CHECK: mlc.term: term 3; expected 0 to 2
+func.func @term(%x: tensor<4xf32>) {
+  %0 = mlc.term 3, %x : tensor<4xf32> -> tensor<4xbf16>
+  func.return
+}
+
+// -----
+
+// CHECK: mlc.term is not defined for f64; expected f32
+func.func @wide(%x: tensor<4xf64>) {
+  %0 = mlc.term 0, %x : tensor<4xf64> -> tensor<4xbf16>
+  func.return
+}
+
+// -----
+
+// CHECK: mlc.of_terms is not defined for f16; expected bf16
+func.func @of_terms(%x: tensor<4xf16>) {
+  %0 = mlc.of_terms %x, %x, %x : tensor<4xf16> -> tensor<4xf32>
+  func.return
+}
