@@ -121,7 +121,7 @@ class TermOp(Elementwise):
 @irdl_op_definition
 class OfTermsOp(Elementwise):
     """
-    The number whose terms these are. Products whose factors are such numbers may multiply the terms.
+    The number whose terms these are. Products of such numbers may multiply the terms.
 
     ```mlir
     %0 = mlc.of_terms %x0, %x1, %x2 : tensor<4xbf16> -> tensor<4xf32>
@@ -136,9 +136,7 @@ class OfTermsOp(Elementwise):
     second = operand_def(T)
     third = operand_def(T)
     result = result_def(TensorType)
-    assembly_format = (
-        "$first `,` $second `,` $third attr-dict `:` type($first) `->` type($result)"
-    )
+    assembly_format = "$first `,` $second `,` $third attr-dict `:` type($first) `->` type($result)"
 
     @classmethod
     def infer(

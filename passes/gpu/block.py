@@ -128,7 +128,7 @@ def _is_simple(kernel: KernelOp, op: ContractOp) -> bool:
 
 
 def terms_of(value: SSAValue) -> Sequence[SSAValue]:
-    """What is multiplied of a factor: itself before a conversion that keeps its values, or terms."""
+    """What is multiplied of a factor: terms, or itself before a conversion that keeps values."""
     op = value.owner
     if isinstance(op, OfTermsOp):
         return op.operands

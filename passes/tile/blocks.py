@@ -13,8 +13,8 @@ store …            ->        consumer(2) { work { for k { get; dot_start; wait
 ```
 
 Of numbers in terms the ring holds all terms of both factors, and the products of terms that count
-are added up from the smallest on. Instructions cut the sums of bf16 off instead of rounding them, so
-those of a step begin at 0, and what they give is added by the cores:
+are added up from the smallest on. Instructions cut the sums of bf16 off instead of rounding them,
+so those of a step begin at 0, and what they give is added by the cores:
 
 ```
 for k carry(sums) { get; low = dot a0 b2, a1 b1, a2 b0; low = dot a0 b1, a1 b0 onto low / 256
