@@ -1,4 +1,7 @@
-"""Blocks of a GPU that run at the same time, and reach one another's shared memory."""
+"""
+Blocks of a GPU that run at the same time: those of a cluster, which reach one another's shared
+memory, and those of the kernel after.
+"""
 
 from __future__ import annotations
 
@@ -66,4 +69,36 @@ class ClusterBarrierOp(IRDLOperation):
     assembly_format = "attr-dict"
 
 
-CLUSTERS: Sequence[type[IRDLOperation]] = (SendOp, ClusterBarrierOp)
+@irdl_op_definition
+class FollowOp(IRDLOperation):
+    """
+    Waits until the kernels that were started before have ended, and what they wrote is there.
+    Nothing is read or written before.
+
+    ```mlir
+    mlc_gpu.follow
+    ```
+    """
+
+    name = "mlc_gpu.follow"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
+class LeadOp(IRDLOperation):
+    """
+    Blocks of the kernel after this one may begin, as soon as all blocks of this one have; they wait
+    where it says `mlc_gpu.follow`. Without it they may when all have ended.
+
+    ```mlir
+    mlc_gpu.lead
+    ```
+    """
+
+    name = "mlc_gpu.lead"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+
+CLUSTERS: Sequence[type[IRDLOperation]] = (SendOp, ClusterBarrierOp, FollowOp, LeadOp)

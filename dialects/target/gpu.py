@@ -121,6 +121,10 @@ class GpuTarget:
     has_tma: bool = False
     """cp.async.bulk.tensor. Source: PTX ISA, sm_90 on."""
 
+    has_grid_dependencies: bool = False
+    """griddepcontrol: a kernel's blocks may begin before the one before has ended. Source: PTX ISA,
+    sm_90 on."""
+
     launch_s: float = 6.8e-6
     """One kernel launch without a graph. Source: PyCUDA prepared launch, measured on an H200."""
 

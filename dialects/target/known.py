@@ -239,6 +239,7 @@ SM_90 = replace(
     tensor_f8_flops_per_s=1979e12,
     tensor_f64_flops_per_s=66.9e12,
     has_tma=True,
+    has_grid_dependencies=True,
     host_link_bytes_per_s=50e9,
     source="NVIDIA H100 SXM data sheet; Hopper architecture white paper",
 )

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation
 
 from mlc.dialects import functions, gpu, par, vec
 from mlc.dialects.gpu_async import RegistersOp
-from mlc.dialects.gpu_clusters import CLUSTER_ATTRIBUTE, ClusterBarrierOp, SendOp
+from mlc.dialects.gpu_clusters import CLUSTER_ATTRIBUTE, ClusterBarrierOp, FollowOp, LeadOp, SendOp
 from mlc.dialects.gpu_copies import CopyAsyncOp, CopyGroupOp, CopyWaitOp
 from mlc.dialects.lanes import element_of, lanes_of, like
 from mlc.dialects.launch import GpuKernel, GpuProgram
@@ -147,6 +147,15 @@ def _cluster_barrier(e: FunctionText, op: ClusterBarrierOp) -> None:
     e.do(f'call void asm sideeffect "{body}", "~{{memory}}"()')
 
 
+def _follow(e: FunctionText, op: FollowOp) -> None:
+    """SOURCE: CUDA C++ Programming Guide 12.8, programmatic dependent launch"""
+    e.do('call void asm sideeffect "griddepcontrol.wait;", "~{memory}"()')
+
+
+def _lead(e: FunctionText, op: LeadOp) -> None:
+    e.do('call void asm sideeffect "griddepcontrol.launch_dependents;", "~{memory}"()')
+
+
 def _prefetch(e: FunctionText, op: vec.PrefetchOp) -> None:
     """Into level 2: LLVM has no rule for its own prefetches here."""
     source, *indices = op.operands
@@ -238,6 +247,8 @@ GPU_RULES.on(gpu.SharedOp, _shared)
 GPU_RULES.on(gpu.ShuffleOp, _shuffle)
 GPU_RULES.on(SendOp, _send)
 GPU_RULES.on(ClusterBarrierOp, _cluster_barrier)
+GPU_RULES.on(FollowOp, _follow)
+GPU_RULES.on(LeadOp, _lead)
 GPU_RULES.on(CopyAsyncOp, _copy_async)
 GPU_RULES.on(vec.PrefetchOp, _prefetch)
 GPU_RULES.on(CopyGroupOp, _copy_group)

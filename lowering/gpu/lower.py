@@ -14,12 +14,13 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects import gpu
 from mlc.dialects.analysis.access import Nest, nest_of, whole_of
 from mlc.dialects.errors import PlanError
-from mlc.dialects.gpu_async import TensorMapOp
+from mlc.dialects.gpu_async import BarrierFenceOp, TensorMapOp
+from mlc.dialects.gpu_clusters import FollowOp, LeadOp
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.program import entry_function
 from mlc.dialects.target.attribute import gpu_of
@@ -66,8 +67,27 @@ def lower_to_gpu(module: ModuleOp) -> ModuleOp:
 
     `mlc.sites` lists what the numbers in `mlc_par.fail` stand for, from 1.
     """
-    function = entry_function(module)
-    return _GpuEntry(module, function).lower()
+    function, target = entry_function(module), gpu_of(module, "plan to GPU")
+    lowered = _GpuEntry(module, function).lower()
+    if target.has_grid_dependencies:
+        for op in lowered.body.block.ops:
+            if isinstance(op, func.FuncOp) and gpu.KERNEL_ATTRIBUTE in op.attributes:
+                _follow(op.body.block)
+    return lowered
+
+
+def _follow(body: Block) -> None:
+    """
+    Blocks wait for the kernels before, and let the next ones begin. Those with rings make them
+    ready first, and let nobody begin: they take whole multiprocessors, and what begins on the first
+    ones that are free lies unevenly. Measured: docs/measurements.md, "Host time of a call"
+    """
+    if any(isinstance(op, BarrierFenceOp) for op in body.walk()):
+        ready = next(op for op in body.ops if isinstance(op, gpu.BarrierOp))
+        body.insert_op_after(FollowOp.create(), ready)
+        return
+    assert body.first_op is not None
+    body.insert_ops_before([LeadOp.create(), FollowOp.create()], body.first_op)
 
 
 def work_of(kernel: KernelOp, strided: frozenset[int]) -> Work:

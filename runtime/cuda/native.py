@@ -22,6 +22,9 @@ _MOST_SHARED_BYTES = 8  # CUfunction_attribute
 _MAP_DTYPES = {"i8": 0, "f16": 6, "f32": 7, "bf16": 9}  # CUtensorMapDataType; 0: bytes
 _SWIZZLE_128, _PROMOTE_256 = 3, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
 
+_PROGRAMMATIC = (1, 0, 1, 0, 0, 0, 0, 0)
+"""CUgraphEdgeData: from a kernel's port "programmatic", of the type of that name"""
+
 _MAP_WORDS = 16
 MAP_ALIGNMENT = 64
 _WORD = 0xFFFFFFFFFFFFFFFF
@@ -62,6 +65,7 @@ class NativeDriver:
         self._gpu = gpu
         self._shared: dict[int, int] = {}  # bytes that a kernel may have, by handle
         self._moves: dict[TensorMap, bool] = {}
+        self._waiting = set[int]()  # kernels that wait themselves for those before
         self.closed = False  # the context is gone, and with it all graphs
         self.push_context = self.address("cuCtxPushCurrent_v2")
         self.pop_context = self.address("cuCtxPopCurrent_v2")
@@ -100,7 +104,10 @@ class NativeDriver:
             raise GpuError(
                 f"the driver refuses the code of kernel {name} on {self._gpu}: {error}"
             ) from error
-        return Function(name, function.value or 0)
+        handle = function.value or 0
+        if "griddepcontrol.wait" in ptx:
+            self._waiting.add(handle)
+        return Function(name, handle)
 
     # launches -----------------------------------------------------------------------------------
 
@@ -170,9 +177,16 @@ class NativeDriver:
         try:
             for k in range(count):
                 node, before = ctypes.c_void_p(first + 8 * k), ctypes.c_void_p(first + 8 * (k - 1))
-                behind = (before, ctypes.c_size_t(1)) if k else (None, ctypes.c_size_t(0))
+                begins_early = self._begins_early(launches + 72 * k)
+                alone = k == 0 or begins_early
+                behind = (None, ctypes.c_size_t(0)) if alone else (before, ctypes.c_size_t(1))
                 parameters = ctypes.c_void_p(launches + 72 * k)
                 self._ask("cuGraphAddKernelNode_v2", node, graph, *behind, parameters)
+                if k and begins_early:
+                    edge = (ctypes.c_ubyte * 8)(*_PROGRAMMATIC)
+                    self._ask(
+                        "cuGraphAddDependencies_v2", graph, before, node, edge, ctypes.c_size_t(1)
+                    )
             at = ctypes.byref(executable)
             self._ask("cuGraphInstantiateWithFlags", at, graph, ctypes.c_ulonglong(0))
         except GpuError:
@@ -180,6 +194,11 @@ class NativeDriver:
             raise
         places = tuple(node or 0 for node in nodes[:count])
         return Graph(graph.value or 0, executable.value or 0, places)
+
+    def _begins_early(self, launch: int) -> bool:
+        """Whether a kernel may be started before the one before has ended."""
+        known = hasattr(self._library, "cuGraphAddDependencies_v2")
+        return known and ctypes.c_uint64.from_address(launch).value in self._waiting
 
     def drop_graph(self, graph: Graph) -> None:
         """A graph goes, when it has ended."""

@@ -56,6 +56,7 @@ class Warp(Lanes):
         """They are not counted."""
 
     mlc_gpu_prefetch_map = mlc_gpu_barrier_fence = mlc_gpu_registers
+    mlc_gpu_follow = mlc_gpu_lead = mlc_gpu_registers
 
     def mlc_gpu_dynamic_shared(self, op: Operation) -> list[Array]:
         return [np.full(WARP, DYNAMIC, np.int32)]

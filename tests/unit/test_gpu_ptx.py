@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -86,6 +87,19 @@ def test_the_assembler_accepts_every_kernel(dtype: DType, sm: str, tmp_path: Pat
     command = ["ptxas", "-arch", sm, str(path), "-o", str(tmp_path / "kernels.cubin")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[:2000]
+
+
+MEMORY = re.compile(r"\b(?:ld|st|atom|red|prefetch)\.global|\bld\.b|\bst\.b|\bcp\.async")
+
+
+@pytest.mark.parametrize("sm", ["sm_80", "sm_90a"])
+def test_no_kernel_touches_memory_before_those_before_it_have_ended(sm: str) -> None:
+    target = _target(sm)
+    for kernel in _program(F32, target).kernels:
+        body = emit_ptx(kernel.llvm, target).split(".visible .entry")[1]
+        first, waits = MEMORY.search(body), body.find("griddepcontrol.wait")
+        assert first is not None
+        assert (0 < waits < first.start()) if sm == "sm_90a" else waits < 0, kernel.name
 
 
 def test_kernels_say_what_they_are_for() -> None:

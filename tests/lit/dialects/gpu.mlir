@@ -33,6 +33,10 @@ func.func @together(%x: f32, %i: index) attributes {mlc_gpu.kernel = 256 : i64, 
   mlc_gpu.send %x to %cell[%i] of %i : f32, memref<8xf32, 3 : i64>
   // CHECK: mlc_gpu.cluster_barrier
   mlc_gpu.cluster_barrier
+  // CHECK: mlc_gpu.follow
+  mlc_gpu.follow
+  // CHECK: mlc_gpu.lead
+  mlc_gpu.lead
   func.return
 }
 

@@ -2,7 +2,10 @@
 // RUN: mlc opt %s --split-input-file --target=cuda:sm_90a -p plan-to-loops | filecheck %s
 
 // Four elements of 4 bytes for each thread, in one access of 16 bytes; single ones at the end.
+// They begin while the kernel before ends, and wait for it.
 // CHECK-LABEL: func.func @cell_
+// CHECK-NEXT: mlc_gpu.lead
+// CHECK-NEXT: mlc_gpu.follow
 // CHECK: [[FIRST:%.+]] = arith.muli %{{.+}}, %{{.+}} : index
 // CHECK: vector.load %{{.+}}[%{{.+}}] {alignment = 16 : i64} : memref<?xf32>, vector<4xf32>
 // CHECK: vector.store %{{.+}} {alignment = 16 : i64}
