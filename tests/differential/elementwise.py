@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from mlc.dialects.dims import Dim, shape_of, tensor_type
-from mlc.dialects.dtypes import BOOL, C64, C128, DTYPES, F32, F64, I64, U32, U64, DType
+from mlc.dialects.dtypes import BF16, BOOL, C64, C128, DTYPES, F32, F64, I64, U32, U64, DType
 from mlc.dialects.tensor.bitwise import BitcastOp, ClampOp
 from mlc.dialects.tensor.comparison import (
     PREDICATES,
@@ -59,6 +59,7 @@ from mlc.dialects.tensor.rounding import (
 )
 from mlc.dialects.tensor.shape import TransposeOp
 from mlc.dialects.tensor.some import SomeOp
+from mlc.dialects.tensor.terms import COUNT, OfTermsOp, TermOp
 from mlc.dialects.tensor.trigonometry import AsinhOp, AtanOp, CosOp, SincOp, SinOp
 from mlc.dialects.tensor.within import WithinOp
 from tests.differential.programs import Program
@@ -478,6 +479,26 @@ def roomy(p: Program) -> None:
         p.add(count, I64, x.word, Known(4, whole=True))
 
 
+def term(p: Program) -> None:
+    """A term of a certain f32."""
+    x = p.any(certain)
+    if x is not None and (x := converted(p, x, F32)) is not None:
+        x = zeros_signed(p, x)
+        value = p.emit(TermOp, x.value, number=p.choose.number(0, COUNT - 1))
+        p.add(value, BF16, x.word, Known())
+
+
+def of_terms(p: Program) -> None:
+    """What three certain numbers of bf16 are the terms of."""
+    x = p.any(certain)
+    if x is None or (x := converted(p, x, BF16)) is None or not certain(x):
+        return
+    x = zeros_signed(p, tame(p, x))
+    other = zeros_signed(p, tame(p, number(p, p.choose.pick((0, 1, 3)), BF16, x.word)))
+    value = p.emit(OfTermsOp, x.value, other.value, x.value)
+    p.add(value, F32, x.word, Known())
+
+
 SPECIAL: Mapping[type[TensorOp], Callable[[Program], None]] = {
     DivOp: division,
     PowOp: power,
@@ -492,4 +513,6 @@ SPECIAL: Mapping[type[TensorOp], Callable[[Program], None]] = {
     WithinOp: within,
     SomeOp: some,
     RoomOp: roomy,
+    TermOp: term,
+    OfTermsOp: of_terms,
 }
