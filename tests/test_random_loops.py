@@ -78,6 +78,15 @@ def test_trips_that_write_under_a_condition_are_no_example(seed: int) -> None:
     assert check(seed, ()) in ("refused", "unproven")
 
 
+@pytest.mark.parametrize("seed", [3207, 4614, 5538, 6165])
+def test_a_trip_before_the_loop_meets_others(seed: int) -> None:
+    assert check(seed, ()) == "refused"  # and the trips that are named are counted from that one
+
+
+def test_a_nest_among_the_kernels_of_a_loop() -> None:
+    assert check(4151, (1,)) == "refused"  # its serial loop holds one, and becomes one
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1000, 2000, 50))
 def test_many(first: int) -> None:

@@ -17,7 +17,15 @@ from xdsl.ir import Block, Operation, SSAValue
 from mlc.dialects.analysis.ranges import Ranges, linear_in
 from mlc.dialects.dims import Dim, Shape, shape_of
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
-from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, YieldOp, is_inside, yield_of
+from mlc.dialects.tensor.control import (
+    ControlOp,
+    ForOp,
+    IfOp,
+    YieldOp,
+    is_inside,
+    peeled_from,
+    yield_of,
+)
 from mlc.dialects.tensor.elementwise import AddOp, MulOp, SubOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
@@ -62,9 +70,12 @@ class Trips:
 
 
 def trips_together(loop: ForOp, ranges: Ranges | None = None) -> Trips:
-    """Whether trips are independent but for folds."""
+    """Whether trips are independent but for folds: those that stand before the loop too."""
     if ranges is None:
         ranges, top = Ranges(), loop
+        if peeled := peeled_from(loop):
+            number, last = loop.body.block.args[0], ranges.of(loop.count) - 1
+            ranges.let(number, Dim.const(-peeled), last)
         while (around := top.parent_op()) is not None and not isinstance(around, ModuleOp):
             top = around
         ranges.bind_all(top)
@@ -80,7 +91,8 @@ class _Analysis:
             for x in op.operands:
                 if not is_inside(x, loop) and not shape_of(x.type):
                     self.fixed |= ranges.of(x).symbols()
-        self.count = ranges.of(loop.count)
+        self.peeled = peeled_from(loop)
+        self.count = ranges.of(loop.count) + self.peeled
         self.number = ranges.of(loop.body.block.args[0])
 
     def run(self) -> Trips:
@@ -208,14 +220,15 @@ class _Analysis:
         count = self.count.constant
         for distance in (1, 2, 3, 4, -1, -2, -3, -4):
             found = count is None or abs(distance) < count
+            trips = (0, distance) if distance > 0 else (-distance, 0)
             for a, b in zip(write.starts, other.starts, strict=True):
                 factor, f = linear_in(a, name)
                 other_factor, g = linear_in(b, name)
-                first, second = (0, distance) if distance > 0 else (-distance, 0)
+                first, second = (x - self.peeled for x in trips)
                 difference = f + factor * first - g - other_factor * second
                 found = found and difference == ZERO
             if found:
-                return (0, distance) if distance > 0 else (-distance, 0)
+                return trips
         return None
 
     def _in_every_trip(self, op: Operation) -> bool:

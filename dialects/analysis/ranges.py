@@ -133,6 +133,10 @@ class Ranges:
                 return *linear_in(dim, name), self._numbers[name]
         return None
 
+    def let(self, value: SSAValue, low: Dim, high: Dim) -> None:
+        """A value is a number between these ends, and no other one."""
+        self._known[value] = self.unknown(low, high)
+
     def unknown(self, low: Dim, high: Dim) -> Dim:
         """A number of which nothing but ends are known, and which is no other one."""
         return self._number([low], [high])

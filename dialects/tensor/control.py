@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import TensorType, i1, i64
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i1, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -43,6 +43,8 @@ PARALLEL = "mlc.parallel"
 Attribute of a loop whose trips may run in any order, or at once: none reads or writes what another
 one writes. `mlc-check-parallel` holds it to that, where somebody wrote it.
 """
+PEELED = "mlc.peeled"
+"""Attribute of such a loop: how many of its first trips stand before it."""
 
 
 class ControlOp(IRDLOperation):
@@ -96,6 +98,12 @@ def is_inside(value: SSAValue, op: ControlOp) -> bool:
             return True
         block = parent.parent if parent is not None else None
     return False
+
+
+def peeled_from(loop: ControlOp) -> int:
+    """How many trips of a loop stand before it."""
+    found = loop.attributes.get(PEELED)
+    return found.value.data if isinstance(found, IntegerAttr) else 0
 
 
 def discard(block: Block) -> None:

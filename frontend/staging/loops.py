@@ -9,11 +9,11 @@ from functools import partial
 from types import CellType
 from typing import Any
 
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
 from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.errors import MlcError
-from mlc.dialects.tensor.control import INDEX, PARALLEL, ForOp, WhileOp, YieldOp
+from mlc.dialects.tensor.control import INDEX, PARALLEL, PEELED, ForOp, WhileOp, YieldOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.branches import choice, deciding, staged_branch
@@ -431,6 +431,8 @@ class For:
         loop = ForOp(count, rolled.starts, Region(rolled.body.block))
         if items.parallel:
             loop.attributes[PARALLEL] = UnitAttr()
+            if self.peeled:
+                loop.attributes[PEELED] = IntegerAttr(len(self.peeled), i64)
         check_slices(loop)
         here().b.insert(loop)
         put_results(rolled, loop.outs)

@@ -243,6 +243,8 @@ class NestBuilder:
         for op in kernel.block.ops:
             if isinstance(op, TensorOp):
                 self._add(op, new, local, (local[x] for x in op.operands))
+            elif not isinstance(op, YieldOp):
+                new.add_op(op.clone(local))  # of a kernel that is a nest itself
         values = kernel.yielded.values
         self.new.update((x, local[v]) for x, v in zip(kernel.outs, values, strict=True))
 
