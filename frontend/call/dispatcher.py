@@ -333,7 +333,10 @@ class Dispatcher:
         self.check(call)
         ready = Ready(program, tuple(shapes))
         ready.interpret()
-        return ready.run(call)
+        try:
+            return ready.run(call)
+        except CaughtError:
+            return self.function(*args, **kwargs)  # as `call`
 
     def traced_static(self, values: list[Any]) -> tuple[Call, Program, Sequence[Any], str]:
         """The program for exactly these sizes; leaves no trace in the statistics."""

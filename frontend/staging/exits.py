@@ -33,6 +33,11 @@ class Exit:
         """Whether the statements after it do not run."""
         return FALL not in self.possible
 
+    @property
+    def only(self) -> int | None:
+        """What the code can only be."""
+        return next(iter(self.possible)) if len(self.possible) == 1 else None
+
 
 class Raised(BaseException):
     """
@@ -54,7 +59,7 @@ def returns(value: Any) -> Exit:
 
 def left(code: Exit | None) -> Any:
     """What a function returns whose statements all have run."""
-    if code is None:
+    if code is None or _falls_or_raises(code):
         return None
     assert code.possible == frozenset({RETURNS}), code
     if code.value is RAISED:
@@ -62,6 +67,15 @@ def left(code: Exit | None) -> Any:
     if (found := effects_of(current())) is not None and found.raised() is not None:
         found.escapes = True
     return code.value
+
+
+def _falls_or_raises(code: Exit) -> bool:
+    """Whether only an error may keep the statements after it from running; those are told then."""
+    found = code.value is RAISED and code.possible == {FALL, RETURNS}
+    if found:
+        take_care(here().functions)
+        effects().escapes = True
+    return found
 
 
 RAISES = Exit(RETURNS, frozenset({RETURNS}), RAISED)
@@ -102,9 +116,7 @@ def after(code: Exit | None, rest: Callable[[], Any] | bool | None, local: Seque
         return rest() if callable(rest) else None
     if code.surely or rest is None:
         return code
-    if rest is False and code.value is RAISED and code.possible <= {FALL, RETURNS}:
-        take_care(here().functions)
-        effects().escapes = True
+    if rest is False and _falls_or_raises(code):
         return None
     if rest is False:
         raise located(

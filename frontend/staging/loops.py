@@ -18,9 +18,8 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.branches import choice, deciding, staged_branch
 from mlc.frontend.staging.exits import (
-    BREAK,
     BREAKS,
-    CONTINUE,
+    CONTINUES,
     ENDED,
     FALL,
     RETURNS,
@@ -70,7 +69,12 @@ def _unleft(_: Any) -> HeldExit:
 
 
 def _goes_on(code: Exit | None) -> bool:
-    return code is None or code is CONTINUE
+    return code is None or code.only == CONTINUES
+
+
+def _behind(code: Exit | None) -> Exit | None:
+    """How statements are left that end with a loop which is left so."""
+    return None if code is None or code.only == BREAKS else code
 
 
 def _staged(
@@ -196,7 +200,7 @@ class While:
                 code = self.body()
             if not _goes_on(code):
                 said(added, trip + 1, why or SHORT)
-                return None if code is BREAK else code
+                return _behind(code)
 
     def _may_be_long(self, trip: int) -> bool:
         """Whether one loop may be better from this trip on: at once where it was so before."""
@@ -255,10 +259,9 @@ class While:
 
         def trip() -> Exit | None:
             code = self.body()
-            if code is BREAK:
+            if code is not None and code.only == BREAKS:
                 return None
-            code = None if code is CONTINUE else code
-            return again.after(code)
+            return again.after(None if _goes_on(code) else code)
 
         decided = True if test is None else truth(test(), staying=False)
         if decided is True:
@@ -276,10 +279,10 @@ class While:
 def _rest_of_loop(
     code: Exit | None, run: Callable[[], Exit | None], local: Sequence[Local]
 ) -> Exit | None:
-    if code is None or code is CONTINUE:
+    if code is None or _goes_on(code):
         return run()
     if isinstance(code.code, int):
-        return None if code is BREAK else code
+        return _behind(code)
     state = State.fresh()
     possible = state.note(code)
     number: Any = state.code.get()
@@ -355,7 +358,7 @@ class For:
                 code = self.body(item)
             if not _goes_on(code):
                 said(added, k + 1, why)
-                return None if code is BREAK else code
+                return _behind(code)
         said(added, k + 1, why)
         return self.otherwise() if self.otherwise else None
 
