@@ -56,3 +56,64 @@ def test_what_the_judge_sees() -> None:
     head = "def f(x, y, A, s, n):\n    "
     for body in ("return s", "x[0] = 2.0", "print(n)", "raise KeyError"):
         assert judged(f"{head}{body}\n", range(2), code=False) == Verdict("same")
+
+
+FOUND = {
+    "behind a try": """def f(x, y, A, s, n):
+    for c in x:
+        if n < 0.3:
+            raise RuntimeError
+    try:
+        if s:
+            s = s + 1
+    finally:
+        n += 1
+    w = y[n]
+    return w
+""",
+    "each trip raises": """def f(x, y, A, s, n):
+    for k in range(n):
+        x[4] = k
+    with np.errstate(all="ignore"):
+        if s:
+            s += 1
+    return s
+""",
+    "loops behind a loop that raises": """def f(x, y, A, s, n):
+    j = 2
+    while n:
+        b = A[3, n]
+    A *= 0.5
+    if True:
+        k = 0
+        while k < 3:
+            k += 1
+            j = n + 1
+    return j
+""",
+    "all trips go on": """def f(x, y, A, s, n):
+    assert s, 'not so'
+    for k in range(7):
+        if n:
+            continue
+        continue
+        return k
+    return x
+""",
+    "an error that may be caught": """def f(x, y, A, s, n):
+    if all(e > 0 for e in x):
+        raise KeyError
+    try:
+        p = x[n]
+    except ZeroDivisionError:
+        p = 3
+    return p
+""",
+}
+"""What random programs have found."""
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found(name: str) -> None:
+    verdict = judged(FOUND[name], range(14, 20), code=False)
+    assert verdict.kind == "same", verdict.detail

@@ -59,7 +59,7 @@ def returns(value: Any) -> Exit:
 
 def left(code: Exit | None) -> Any:
     """What a function returns whose statements all have run."""
-    if code is None or _falls_or_raises(code):
+    if code is None:
         return None
     assert code.possible == frozenset({RETURNS}), code
     if code.value is RAISED:
@@ -69,7 +69,7 @@ def left(code: Exit | None) -> Any:
     return code.value
 
 
-def _falls_or_raises(code: Exit) -> bool:
+def falls_or_raises(code: Exit) -> bool:
     """Whether only an error may keep the statements after it from running; those are told then."""
     found = code.value is RAISED and code.possible == {FALL, RETURNS}
     if found:
@@ -116,7 +116,7 @@ def after(code: Exit | None, rest: Callable[[], Any] | bool | None, local: Seque
         return rest() if callable(rest) else None
     if code.surely or rest is None:
         return code
-    if rest is False and _falls_or_raises(code):
+    if rest is False and falls_or_raises(code):
         return None
     if rest is False:
         raise located(

@@ -21,7 +21,16 @@ from mlc.frontend.errors import (
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.branches import choice, staged_branch
 from mlc.frontend.staging.counted import as_array, counted_of, is_counted
-from mlc.frontend.staging.exits import BREAK, CONTINUE, RAISES, Exit, after, left, returns
+from mlc.frontend.staging.exits import (
+    BREAK,
+    CONTINUE,
+    RAISES,
+    Exit,
+    after,
+    falls_or_raises,
+    left,
+    returns,
+)
 from mlc.frontend.staging.lazy import Lazy
 from mlc.frontend.staging.loops import For, While
 from mlc.frontend.staging.truth import negated, truth
@@ -76,7 +85,9 @@ class Flow:
                 return after(body() if body else None, rest, local)
             return staged_branch(decided, (then, otherwise), rest, local, later=later)
 
-        return _unless_raised(run, local)
+        code = _unless_raised(run, local)
+        unknown = rest is False and code is not None
+        return None if unknown and falls_or_raises(code) else code
 
     @staticmethod
     def going_on(rest: Body, names: tuple[str, ...]) -> Exit | None:

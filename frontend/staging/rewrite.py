@@ -198,9 +198,9 @@ class _Stager(Comprehensions, ast.NodeTransformer):
 
     def _going_on(self, node: ast.stmt, rest: list[ast.stmt]) -> list[ast.stmt]:
         """The statements after one that may have raised an error in what it calls."""
+        names = self._names(rest)
         made = self._function("__mlc_rest__", rest, item=False)
-        name = ast.Name("__mlc_rest__", ast.Load())
-        call = runtime("going_on", node, name, self._names(rest))
+        call = runtime("going_on", node, ast.Name("__mlc_rest__", ast.Load()), names)
         return [made, *self._called(call, node, leaves=True, tail=True)]
 
     def _stageable(self, node: ast.stmt) -> bool:
