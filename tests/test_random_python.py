@@ -109,11 +109,25 @@ FOUND = {
         p = 3
     return p
 """,
+    "an argument that a branch hands on": """def f(x, y, A, s, n):
+    M = A * 1
+    if n > 2:
+        M[0] = x
+    M[2] = 0.5
+    return M
+""",
+    "a constant that a branch hands on": """def f(x, y, A, s, n):
+    M = np.arange(12.0).reshape(3, 4)
+    if n > 2:
+        M = M + s
+    M[2] = x
+    return M
+""",
 }
 """What random programs have found."""
 
 
 @pytest.mark.parametrize("name", FOUND)
 def test_found(name: str) -> None:
-    verdict = judged(FOUND[name], range(14, 20), code=False)
+    verdict = judged(FOUND[name], range(14, 20), code="hands on" in name)
     assert verdict.kind == "same", verdict.detail

@@ -11,6 +11,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.analysis.aliases import Aliases, root_of
 from mlc.dialects.plan import BufferAttr, KernelOp
 from mlc.dialects.tensor.control import ControlOp
+from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.model import kernel_cost
@@ -29,7 +30,8 @@ class WritePartsInPlacePass(ModulePass):
     Also a nest whose array starts as %x, which nobody copies then.
 
     Where a kernel or a loop of the block makes %x and nobody reads it after the kernel, %y lies in
-    its memory, and only the new elements are written. Of what the function returns, a copy is made
+    its memory, and only the new elements are written: not where a branch or a loop without trips may
+    hand on an argument or a constant. Of what the function returns, a copy is made
     at the end, which `mlc-plan-buffers` takes away again where all of it may lie in the result.
     """
 
@@ -90,8 +92,15 @@ class _InPlace:
         if self.places.is_read_after(op, root) or not may_keep_the_rest(op, number):
             return False
         groups = {self._group(value), self._group(out)}
+        if any(self._is_given(x) for group in groups for x in self.members[group]):
+            return False
         others = (x for group in groups for x in self.members[group] if x is not root)
         return len(groups) == 2 and not any(self.places.is_live(op, x) for x in others)
+
+    def _is_given(self, value: SSAValue) -> bool:
+        """Whether the memory is the caller's, or a constant's."""
+        owner = value.owner
+        return owner is self.function.body.block or isinstance(owner, ConstantOp)
 
     def _copy_results(self) -> None:
         """What is returned is written by a kernel of its own."""
