@@ -22,7 +22,16 @@ ALIASED = (
     "an array {} that may be the same one as another, which is written: which of them it is depends"
     " on the branch that ran, or the trip."
 )
+ALIASED_VARIABLE = (
+    "may be the same array as another, which is written: which of them it is depends on the branch"
+    " that ran, or the trip."
+)
 COPY = "Give the variable an array of its own before: x = x.copy()."
+FOREIGN = (
+    "a traced value of another call is used here; a compiled function must return its results and"
+    " not store them in lists, globals or attributes"
+)
+INSIDE = "a value from inside a loop body is used outside it; return it in the loop's carry"
 OUTSIDE = "a traced value is used outside the compiled function that made it; return it instead"
 
 

@@ -131,3 +131,39 @@ FOUND = {
 def test_found(name: str) -> None:
     verdict = judged(FOUND[name], range(14, 20), code="hands on" in name)
     assert verdict.kind == "same", verdict.detail
+
+
+MAY_BE_ANOTHER = """def f(x, y, A, s, n):
+    v = x
+    for k in range(n):
+        v = A[0]
+    x[2] = 5
+    return v
+"""
+WRITTEN_WITH_ANOTHER = """def f(x, y, A, s, n):
+    v = x
+    while n > 0:
+        v = A[0] * 2
+        n -= 1
+    v += 1
+    return x
+"""
+BY_MISTAKE_ALONE = """def f(x, y, A, s, n):
+    for t in range(n):
+        v = x
+        for k in range(n):
+            v = v * 0.5
+        if x[0] > 1:
+            v = x + 1
+        x[:] = v
+    return x
+"""
+
+
+def test_after_a_loop_a_variable_may_be_the_array_that_it_was() -> None:
+    for text in (MAY_BE_ANOTHER, WRITTEN_WITH_ANOTHER):
+        verdict = judged(text, range(14, 16), code=False)
+        assert verdict.kind == "refused", verdict.detail
+        assert "the same" in verdict.detail
+    verdict = judged(BY_MISTAKE_ALONE, range(14, 20), code=False)
+    assert verdict.kind == "same", verdict.detail

@@ -234,7 +234,8 @@ def _found(
         start = variable.get()
         if id(_key(variable)) in known or end.value is start or end.value is UNBOUND:
             continue
-        if isinstance(end.value, Undecided) or isinstance(start, Undecided):
+        unclear = isinstance(start, Tracer) and start.may_be_written()
+        if unclear or isinstance(end.value, Undecided) or isinstance(start, Undecided):
             continue
         if start is not UNBOUND:
             found.append(_checked(Carried.of(variable, variable.name in alone), end))
@@ -442,6 +443,10 @@ def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
                 continue
             changed = True
             made.append(Tracer(here(), value, weak=leaf.weak))
+            if not isinstance(c.variable, Elements):
+                for other in (kept, last):  # which it is after no trip, or after the last one
+                    if isinstance(other, Tracer) and here().visible(other.known):
+                        made[-1].share(other)
         if changed:
             c.variable.put(unflatten(base.structure, made))
     for widening in rolled.lists:

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from xdsl.ir import Block
 
-from mlc.frontend.staging.joins import UNBOUND, Held, contents_held
+from mlc.frontend.errors import ALIASED_VARIABLE, COPY, NotSupportedError
+from mlc.frontend.staging.joins import UNBOUND, Held, Misfit, Undecided, contents_held
 from mlc.frontend.staging.journal import (
     Journal,
     contents_of,
@@ -18,6 +19,8 @@ from mlc.frontend.staging.journal import (
     touched,
 )
 from mlc.frontend.staging.variants import narrowed
+from mlc.frontend.trace.containers import flatten
+from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import Value
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
@@ -145,7 +148,7 @@ def traced(
     try:
         with journaled(block) as journal:
             outcome = given(narrowed(body()))
-            held = [Held.of(narrowed(variable.get())) for variable in local]
+            held = [left_in(variable) for variable in local]
             arrays = {id(x): Held.of(x) for x in journal.arrays}
             asked = [x for x, _ in journal.objects.values()] + [*also]
             objects = {id(x): contents_held(contents_of(x)) for x in asked}
@@ -154,6 +157,15 @@ def traced(
             variable.put(value)
     journal.undo()
     return Traced(block, outcome, held, journal, arrays, objects)
+
+
+def left_in(variable: Variable) -> Held:
+    """What a variable holds; one that may be an array which has been written is used by mistake."""
+    value = narrowed(variable.get())
+    if any(isinstance(x, Tracer) and x.may_be_written() for x in flatten(value)[0]):
+        misfit = Misfit(NotSupportedError, ALIASED_VARIABLE, COPY)
+        return Held.of(Undecided(variable.name, misfit, user_site()))
+    return Held.of(value)
 
 
 def of_tracer(value: Value) -> Held:

@@ -31,6 +31,8 @@ from mlc.frontend.errors import (
     ALIASED,
     BESIDE,
     COPY,
+    FOREIGN,
+    INSIDE,
     OUTSIDE,
     LeakError,
     NotSupportedError,
@@ -358,23 +360,20 @@ class Value:
     def value(self) -> SSAValue:
         """The SSA value now; a view is read again after its base was written."""
         if self.owner is not here():
-            raise located(
-                LeakError,
-                "a traced value of another call is used here; a compiled function must return its"
-                " results and not store them in lists, globals or attributes",
-            )
+            raise located(LeakError, FOREIGN)
         if self._is_stale():
             self._read_again()
-        for reference, version in self.shares:
-            if (other := reference()) is not None and other.version != version and _is_seen(other):
-                raise located(NotSupportedError, ALIASED.format("is read here"), remedy=COPY)
+        if self.may_be_written():
+            raise located(NotSupportedError, ALIASED.format("is read here"), remedy=COPY)
         value = self.known
         if not self.owner.visible(value):
-            raise located(
-                LeakError,
-                "a value from inside a loop body is used outside it; return it in the loop's carry",
-            )
+            raise located(LeakError, INSIDE)
         return value
+
+    def may_be_written(self) -> bool:
+        """Whether it may be an array that has been written since."""
+        pairs = ((reference(), version) for reference, version in self.shares)
+        return any(x is not None and x.version != version and _is_seen(x) for x, version in pairs)
 
     def _is_stale(self) -> bool:
         """Whether it is a view that was read before a write, or in a body that has ended."""
