@@ -18,10 +18,11 @@ from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.comparison import ConvertOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import ForOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
-from mlc.dialects.tensor.division import ModOp
+from mlc.dialects.tensor.division import DivisorOp, ModOp
 from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
+from mlc.dialects.tensor.some import SomeOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.lazy_dataclass import dataclass
 
@@ -104,6 +105,22 @@ class Ranges:
             inner = tuple(self._key(y, depth + 1) for y in op.operands)
             return (type(op), inner, tuple(properties), x.type)
         return x
+
+    def is_not_zero(self, value: SSAValue) -> bool:
+        """Whether a number is known to be another one than 0."""
+        match value.owner:
+            case DivisorOp() | SomeOp():
+                return True
+            case ConstantOp() as op:
+                return bool((op.array() != 0).all())
+            case ConvertOp() as op if dtype_of(tensor_of(op.x).element_type) is I64:
+                return op.dtype.is_inexact and self.is_not_zero(op.x)
+            case _:
+                return dtype_of(tensor_of(value).element_type) is I64 and self._has_sign(value)
+
+    def _has_sign(self, value: SSAValue) -> bool:
+        found = self.of(value)
+        return self.is_natural(found - 1) or self.is_natural(-found - 1)
 
     def is_inside(self, value: SSAValue, size: Dim) -> bool:
         """Whether a value is in [0, size)."""
@@ -326,6 +343,8 @@ _RULES: Mapping[type[TensorOp], Callable[[Ranges, TensorOp, int], Dim | None]] =
     IotaOp: Ranges.position,
     BroadcastOp: Ranges.same,
     ReshapeOp: Ranges.same,
+    DivisorOp: Ranges.same,
+    SomeOp: Ranges.same,
     ConvertOp: Ranges.converted,
     WithinOp: Ranges.within,
     MinOp: Ranges.smaller,
