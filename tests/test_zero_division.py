@@ -239,7 +239,11 @@ def test_what_is_not_0_is_not_asked() -> None:
     def asked_once(n: Any, p: Any) -> Any:
         return n % p + n // p
 
+    def positive(a: Any, b: Any) -> Any:
+        return 1 / (1 + a * a) + a / (abs(b) + 0.5 * math.sqrt(b * b + a * a) + 2)
+
     x = np.ones(9)
+    assert checks(positive, 3.0, 2.0) == 0
     assert [checks(after_a_start, x), checks(tested, 12, 18), checks(of_arrays, x, 3)] == [0, 0, 0]
     assert checks(asked_once, 7, 2) == 1
     with np.errstate(all="ignore"):
