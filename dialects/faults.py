@@ -23,3 +23,17 @@ NONE_FAULTS = {
     "range": "range() arg 3 must not be zero",
 }
 """What is said of none, by what it is a number of: elements, or places that a range steps on."""
+
+ZERO_FAULTS = {
+    "int /": "division by zero",
+    "int //": "integer division or modulo by zero",
+    "int %": "integer modulo by zero",
+    "int divmod": "integer division or modulo by zero",
+    "float /": "float division by zero",
+    "float //": "float floor division by zero",
+    "float %": "float modulo",
+    "float divmod": "float divmod()",
+    "complex /": "complex division by zero",
+    "float **": "0.0 cannot be raised to a negative power",
+}
+"""What Python says of numbers that are divided by 0; NumPy's are not an error."""

@@ -9,7 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from mlc.dialects.errors import MlcError, RoomError
-from mlc.dialects.faults import LIBRARY_FAULTS, NONE_FAULTS, SHARE, SHARE_FAULT
+from mlc.dialects.faults import LIBRARY_FAULTS, NONE_FAULTS, SHARE, SHARE_FAULT, ZERO_FAULTS
 from mlc.lazy_dataclass import dataclass
 
 
@@ -34,6 +34,8 @@ class Site:
             raise ValueError(f"Integers to negative integer powers are not allowed: {value}{where}")
         if self.kind == SHARE:
             raise ValueError(f"{SHARE_FAULT}{where}")
+        if self.kind.startswith("zero "):
+            raise ZeroDivisionError(f"{ZERO_FAULTS[self.kind.removeprefix('zero ')]}{where}")
         if self.kind == "library":
             raise np.linalg.LinAlgError(f"{LIBRARY_FAULTS[value - 1]}{where}")
         if self.kind.startswith("room "):

@@ -5,7 +5,8 @@ reached with: bounds that hold before a loop and that each of its trips keeps, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
@@ -14,7 +15,7 @@ from mlc.dialects.analysis.ranges import ZERO, Ranges
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import I64, dtype_of
 from mlc.dialects.tensor.bitwise import AndOp, NotOp, OrOp
-from mlc.dialects.tensor.comparison import CompareOp, SelectOp
+from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, MaxOp, SelectOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.division import FloorDivOp
@@ -25,6 +26,10 @@ FAR = Dim.const(2**20)
 """How far a trip may take a number that has one end only: it comes to no end of i64 then."""
 ROUNDS = 6  # of bounds that are taken back
 MOST_CARRIED = 12  # integers of one loop
+
+
+Reading = Callable[[CompareOp, bool], list[Dim]]
+"""What a comparison says where it holds, or does not."""
 
 
 class _Carried(NamedTuple):
@@ -51,48 +56,76 @@ class LoopRanges(Ranges):
         """Whether a polynomial is >= 0 where these are."""
         return self.is_natural(dim) or any(self.is_natural(dim - fact) for fact in facts)
 
+    def divides(self, value: SSAValue, op: Operation) -> bool:
+        """Whether a number is another one than 0 wherever an op of the program runs."""
+        number = value.owner
+        if isinstance(number, ConvertOp) and _is_integer(number.x) and number.dtype.is_inexact:
+            value = number.x
+        if not _is_integer(value):
+            return self.is_not_zero(value) or bool(self._around(op, partial(_parts, value)))
+        found, facts = self.of(value), [*self.facts(op), *self._trips_around(op)]
+        if self.follows(found - ONE, facts) or self.follows(-found - ONE, facts):
+            return True
+        return any(apart in (found, -found) for apart in self._around(op, self._differing))
+
     # conditions -------------------------------------------------------------------------------
 
     def facts(self, op: Operation) -> list[Dim]:
         """Polynomials that are >= 0 where an op runs: of the branches and loops around it."""
+        return self._around(op, self._compared)
+
+    def _trips_around(self, op: Operation) -> list[Dim]:
+        """Polynomials that are >= 0 because each loop around an op has a trip."""
+        found: list[Dim] = []
+        block = op.parent
+        while block is not None and (around := block.parent_op()) is not None:
+            if isinstance(around, ForOp):
+                found += [self.of(x) - ONE for x in _as_many(around.count)]
+            block = around.parent
+        return found
+
+    def _around(self, op: Operation, reads: Reading) -> list[Dim]:
+        """What comparisons say that branches and loops around an op have made."""
         found: list[Dim] = []
         block = op.parent
         while block is not None and (around := block.parent_op()) is not None:
             if isinstance(around, IfOp):
-                found += self._says(around.condition, block is around.then.block)
+                found += self._says(around.condition, block is around.then.block, reads)
             elif isinstance(around, WhileOp) and block is around.body.block:
-                found += self._says(around.test, True)
+                found += self._says(around.test, True, reads)
             block = around.parent
         return found
 
-    def _says(self, condition: SSAValue, holds: bool) -> list[Dim]:
-        """What is >= 0 if a condition holds, or does not."""
+    def _says(self, condition: SSAValue, holds: bool, reads: Reading) -> list[Dim]:
+        """What its comparisons say if a condition holds, or does not."""
         op = condition.owner
         match op:
             case CompareOp():
-                return self._compared(op, holds)
+                return reads(op, holds)
             case NotOp():
-                return self._says(op.operands[0], not holds)
+                return self._says(op.operands[0], not holds, reads)
             case AndOp() | OrOp() if isinstance(op, AndOp) is holds:
-                return [x for side in op.operands for x in self._says(side, holds)]
+                return [x for side in op.operands for x in self._says(side, holds, reads)]
             case SelectOp():
-                return self._chosen(op.operands[0], op.operands[1], op.operands[2], holds)
+                return self._chosen(op.operands, holds, reads)
             case IfOp():
                 assert isinstance(condition, OpResult)
-                sides = [yield_of(block).values[condition.index] for block in op.blocks]
-                return self._chosen(op.condition, sides[0], sides[1], holds)
+                sides = (yield_of(block).values[condition.index] for block in op.blocks)
+                return self._chosen((op.condition, *sides), holds, reads)
             case _:
                 return []
 
-    def _chosen(self, test: SSAValue, then: SSAValue, other: SSAValue, holds: bool) -> list[Dim]:
+    def _chosen(self, of: Sequence[SSAValue], holds: bool, reads: Reading) -> list[Dim]:
         """`then if test else other`, where one side says that it did not come from there."""
+        test, then, other = of
         if _is_constant(other, not holds):
-            return self._says(test, True) + self._says(then, holds)
+            return self._says(test, True, reads) + self._says(then, holds, reads)
         if _is_constant(then, not holds):
-            return self._says(test, False) + self._says(other, holds)
+            return self._says(test, False, reads) + self._says(other, holds, reads)
         return []
 
     def _compared(self, op: CompareOp, holds: bool) -> list[Dim]:
+        """What is >= 0."""
         if not _is_integer(op.lhs):
             return []
         x, y, how = self.of(op.lhs), self.of(op.rhs), op.predicate.data
@@ -103,6 +136,12 @@ class LoopRanges(Ranges):
         if how == "eq":
             return [x - y, y - x]
         return {"lt": [y - x - ONE], "le": [y - x]}.get(how, [])
+
+    def _differing(self, op: CompareOp, holds: bool) -> list[Dim]:
+        """What is not 0."""
+        if not _is_integer(op.lhs) or op.predicate.data != ("ne" if holds else "eq"):
+            return []
+        return [self.of(op.lhs) - self.of(op.rhs)]
 
     # values -----------------------------------------------------------------------------------
 
@@ -207,7 +246,7 @@ class LoopRanges(Ranges):
     ) -> None:
         """Ends that the test sets, one trip beyond."""
         inside = {name for symbol in symbols for name in symbol.symbols()}
-        for fact in self._says(loop.test, True):
+        for fact in self._says(loop.test, True, self._compared):
             for symbol, (k, lows, highs) in zip(symbols, carried, strict=True):
                 for sign, ends in ((1, highs), (-1, lows)):
                     rest = fact + symbol * sign
@@ -258,6 +297,27 @@ def _replaced(dim: Dim, number: Dim, by: Dim) -> Dim:
 
 def _is_integer(value: SSAValue) -> bool:
     return shape_of(value.type) == () and dtype_of(tensor_of(value).element_type) is I64
+
+
+def _as_many(count: SSAValue) -> list[SSAValue]:
+    """Numbers that are at least 1 where a number of trips is."""
+    if not isinstance(op := count.owner, MaxOp):
+        return [count]
+    at_most_0 = [
+        isinstance(x.owner, ConstantOp) and bool((x.owner.array() <= 0).all()) for x in op.operands
+    ]
+    return [x for x, no in zip(op.operands, at_most_0, strict=True) if not no and any(at_most_0)]
+
+
+def _parts(value: SSAValue, op: CompareOp, holds: bool) -> list[Dim]:
+    """Something, where a comparison parts a value from 0, or from all on one side of it."""
+    bound = op.rhs.owner
+    if op.lhs is not value or not isinstance(bound, ConstantOp) or bound.shape != ():
+        return []
+    end, how = bound.array()[()], op.predicate.data
+    outside = {"ne": end == 0, "gt": end >= 0, "ge": end > 0, "lt": end <= 0, "le": end < 0}
+    within = {"eq": end == 0, "le": end >= 0, "lt": end > 0, "ge": end <= 0, "gt": end < 0}
+    return [ONE] if (outside if holds else within).get(how, False) else []
 
 
 def _is_constant(value: SSAValue, wanted: bool) -> bool:

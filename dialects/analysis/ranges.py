@@ -18,10 +18,12 @@ from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.comparison import ConvertOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import ForOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
-from mlc.dialects.tensor.division import ModOp
-from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp, NegOp, SubOp
+from mlc.dialects.tensor.division import DivisorOp, ModOp
+from mlc.dialects.tensor.elementwise import AddOp, Elementwise, ExpOp, MulOp, NegOp, SqrtOp, SubOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.rounding import AbsOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
+from mlc.dialects.tensor.some import SomeOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.lazy_dataclass import dataclass
 
@@ -31,6 +33,7 @@ LARGE = 2**40
 MOST_TERMS = 16
 TRIES = 64  # of ends of numbers
 DEPTH = 64  # of numbers made of one another
+SHALLOW = 5  # of floats made of one another, each of two
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,24 @@ class Ranges:
             inner = tuple(self._key(y, depth + 1) for y in op.operands)
             return (type(op), inner, tuple(properties), x.type)
         return x
+
+    def is_not_zero(self, value: SSAValue) -> bool:
+        """Whether a number is known to be another one than 0."""
+        match value.owner:
+            case DivisorOp() | SomeOp():
+                return True
+            case ConstantOp() as op:
+                return bool((op.array() != 0).all())
+            case ConvertOp() as op if dtype_of(tensor_of(op.x).element_type) is I64:
+                return op.dtype.is_inexact and self.is_not_zero(op.x)
+            case AddOp() as op if op.dtype.kind == "float":
+                return _is_positive(value)
+            case _:
+                return dtype_of(tensor_of(value).element_type) is I64 and self._has_sign(value)
+
+    def _has_sign(self, value: SSAValue) -> bool:
+        found = self.of(value)
+        return self.is_natural(found - 1) or self.is_natural(-found - 1)
 
     def is_inside(self, value: SSAValue, size: Dim) -> bool:
         """Whether a value is in [0, size)."""
@@ -304,6 +325,35 @@ def linear_in(dim: Dim, name: str) -> tuple[Dim, Dim]:
     return factor, rest
 
 
+def _is_positive(x: SSAValue, depth: int = SHALLOW) -> bool:
+    """Whether a float is above 0, or NaN: a number that is, and what is not below 0 added to it."""
+    match x.owner:
+        case ConstantOp() as op:
+            return bool((op.array() > 0).all())
+        case AddOp() as op if depth:
+            sides = ((op.lhs, op.rhs), (op.rhs, op.lhs))
+            return any(
+                _is_positive(a, depth - 1) and _is_not_negative(b, depth - 1) for a, b in sides
+            )
+        case _:
+            return False
+
+
+def _is_not_negative(x: SSAValue, depth: int) -> bool:
+    """Whether a float is not below 0: squares, sizes and the like, and what is made of them."""
+    match x.owner:
+        case ConstantOp() as op:
+            return bool((op.array() >= 0).all())
+        case AbsOp() | SqrtOp() | ExpOp():
+            return True
+        case MulOp() as op if op.lhs is op.rhs:
+            return True
+        case AddOp() | MulOp() as op if depth:
+            return all(_is_not_negative(side, depth - 1) for side in op.operands)
+        case _:
+            return False
+
+
 def _is_natural(dim: Dim) -> bool:
     """Whether no sizes make a polynomial negative, term by term."""
     return all(
@@ -326,6 +376,8 @@ _RULES: Mapping[type[TensorOp], Callable[[Ranges, TensorOp, int], Dim | None]] =
     IotaOp: Ranges.position,
     BroadcastOp: Ranges.same,
     ReshapeOp: Ranges.same,
+    DivisorOp: Ranges.same,
+    SomeOp: Ranges.same,
     ConvertOp: Ranges.converted,
     WithinOp: Ranges.within,
     MinOp: Ranges.smaller,

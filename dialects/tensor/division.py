@@ -1,22 +1,34 @@
-"""Elementwise division with a whole quotient, its remainders, and powers."""
+"""Elementwise division with a whole quotient, its remainders, powers, and divisors of Python."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import arith, math
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import prop_def
 
 from mlc.dialects import functions
 from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dtypes import F32, I64, REALS, DType
+from mlc.dialects.errors import DTypeError
+from mlc.dialects.faults import ZERO_FAULTS
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
 from mlc.dialects.tensor.create import ConstantOp, full
 from mlc.dialects.tensor.element import ElementBuilder
-from mlc.dialects.tensor.elementwise import Binary, Elementwise, LogOp, MulOp
+from mlc.dialects.tensor.elementwise import Binary, Elementwise, LogOp, MulOp, Unary
 from mlc.dialects.tensor.functions import Tensors, through
-from mlc.dialects.tensor.op import Array, OpBuilder, TensorOp, same_array
+from mlc.dialects.tensor.op import (
+    Array,
+    OpBuilder,
+    Tensor,
+    TensorOp,
+    same_array,
+    text_property,
+)
 from mlc.dialects.tensor.rounding import TruncOp
 
 
@@ -222,4 +234,60 @@ class PowOp(Binary):
         return (by_x, b(MulOp, self.result, b(LogOp, positive)))
 
 
-DIVISION: tuple[type[Elementwise], ...] = (FloorDivOp, ModOp, RemOp, PowOp)
+@irdl_op_definition
+class DivisorOp(Unary):
+    """
+    x, by which Python's numbers are divided: 0 is a run-time ZeroDivisionError, in the words for
+    `operation`.
+
+    ```mlir
+    %0 = mlc.divisor %x of "int //" : tensor<i64>
+    ```
+    """
+
+    name = "mlc.divisor"
+    SOURCE: ClassVar[str] = "The Python Language Reference, 6.7"
+    KINDS: ClassVar[tuple[str, ...]] = ("int", "float", "complex")
+    CHECKS: ClassVar[bool] = True
+    operation = prop_def(StringAttr)
+    assembly_format = "$x `of` $operation attr-dict `:` type($result)"
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        found = super().infer(operands, properties, declared)
+        if (name := text_property(properties, "operation")) not in ZERO_FAULTS:
+            expected = ", ".join(ZERO_FAULTS)
+            raise DTypeError(f"mlc.divisor: operation {name!r}; expected one of {expected}")
+        return found
+
+    @property
+    def site(self) -> str:
+        return f"zero {self.operation.data}"
+
+    def reference(self, *operands: Array) -> Array:
+        (x,) = operands
+        if (x == 0).any():
+            raise ZeroDivisionError(ZERO_FAULTS[self.operation.data])
+        return x
+
+    def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
+        (x,) = operands
+        nothing = b.constant(0, I64)
+        b.check(b.compare("ne", x, b.constant(0, self.dtype), self.dtype), self, nothing, nothing)
+        return x
+
+    def harmless(self, b: OpBuilder, operand: int) -> SSAValue | None:
+        return full(b, 1, self.dtype, self.shape)
+
+    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
+        if not self.dtype.is_inexact:
+            return (None,)
+        return (full(b, 1, self.dtype, self.shape),)  # not linear: tangents may be 0
+
+
+DIVISION: tuple[type[Elementwise], ...] = (FloorDivOp, ModOp, RemOp, PowOp, DivisorOp)

@@ -186,6 +186,11 @@ What becomes of every public name of NumPy {version} in a compiled function. Mad
   A generator whose seed is known there draws then: `np.random.default_rng(7)` in the function. One
   from outside, and one without a seed, is refused; `mlc.random` has keys.
 - **Refused**: an error that names the line, for the reason that stands here.
+
+Compiled functions compute in this machine's byte order. An argument of the other one (`>f8`) is
+copied at each call, and what the function writes to it is written back; `x.dtype` in the function,
+and every result, has this machine's order, where NumPy keeps `>f8` for copies and parts of x too
+(`x`, `x.copy()`, `x[1:]`, `np.sort(x)`). `f(x).astype(x.dtype)` has it again.
 """
 
 

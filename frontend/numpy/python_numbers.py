@@ -1,4 +1,7 @@
-"""`x.item()` and `x.tolist()`: elements as numbers of Python's, which take the other's dtype."""
+"""
+Numbers of Python's: elements as such (`x.item()`, `x.tolist()`), which take the other's dtype, and
+division by 0, which is an error of theirs and none of NumPy's.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,23 @@ import numpy as np
 
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import ShapeError
+from mlc.dialects.faults import ZERO_FAULTS
+from mlc.dialects.tensor.division import DivisorOp
 from mlc.frontend.errors import ConcretizationError, located
 from mlc.frontend.numpy.shaping import reshape
-from mlc.frontend.numpy.values import convert, dtype_row, lift, result
-from mlc.frontend.trace.source import name_of
+from mlc.frontend.numpy.values import (
+    common_dtype,
+    common_origins,
+    convert,
+    counted,
+    dtype_row,
+    is_weak,
+    lift,
+    result,
+)
+from mlc.frontend.trace.source import asked_by_user, name_of
+from mlc.frontend.trace.symbolic import SymbolicDim
+from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
 MAX_LISTED = 1000
@@ -60,3 +76,75 @@ def tolist(x: Tracer) -> Any:
             remedy="Return the array, and call .tolist() on the result.",
         )
     return item(x) if not x.ndim else [tolist(lift(row)) for row in x]
+
+
+# Division
+
+DIVISIONS = {
+    "true_divide": "/",
+    "floor_divide": "//",
+    "remainder": "%",
+    "divmod": "divmod",
+    "power": "**",
+}
+"""mlc.numpy's functions for operators that raise ZeroDivisionError, of numbers of Python's."""
+
+_THROUGH = (
+    "mlc.frontend.trace.tracer",
+    "mlc.frontend.trace.symbolic",
+    "mlc.frontend.trace.access",
+    "mlc.frontend.numpy.python_numbers",
+)
+"""Modules that operators go through; what else of ours divides means NumPy's division."""
+
+
+def divided(function: str, lhs: Any, rhs: Any) -> tuple[Any, Any]:
+    """
+    The operands of a division. Of Python's numbers the divisor must not be 0, or the call ends with
+    ZeroDivisionError. Which are Python's is known where both are; else the rule is NumPy's.
+    """
+    if not (_is_pythons(lhs) and _is_pythons(rhs)) or not asked_by_user(_THROUGH):
+        return lhs, rhs
+    kind = common_dtype(function, (lhs, rhs)).kind
+    name = f"{kind if kind in ('float', 'complex') else 'int'} {DIVISIONS[function]}"
+    if name not in ZERO_FAULTS:
+        return lhs, rhs  # complex numbers have no floor, integers no negative power
+    if function == "power":
+        return _base(lhs, rhs, name), rhs
+    return lhs, _divisor(rhs, name)
+
+
+def _is_pythons(x: Any) -> bool:
+    """Whether it is certainly a number of Python's."""
+    return (is_weak(x) or isinstance(x, bool)) and not (isinstance(x, Tracer) and x.dims)
+
+
+def _divisor(x: Any, name: str) -> Any:
+    """x, which must not be 0."""
+    if not isinstance(x, Tracer | SymbolicDim):
+        if x == 0:
+            raise ZeroDivisionError(ZERO_FAULTS[name])
+        return x
+    number: Any = counted(lift(x))
+    if here().bound.ranges.is_not_zero(number.value):
+        return x
+    made = here().emit(DivisorOp, number.value, operation=name)
+    return Tracer(here(), made, weak=True, origins=number.origins)
+
+
+def _base(x: Any, exponent: Any, name: str) -> Any:
+    """x, which must not be 0 where the exponent is negative."""
+    if not isinstance(exponent, Tracer):
+        return _divisor(x, name) if exponent < 0 else x
+    from mlc.frontend.numpy.elementwise import less, where
+
+    negative, base = less(exponent, 0), result(convert(lift(x).value, dtype_row(np.float64)))
+    made = where(negative, _divisor(where(negative, base, 1.0), name), base)
+    made.weak, made.origins = True, common_origins((x,))
+    return made
+
+
+def quotient_and_rest(lhs: Any, rhs: Any) -> tuple[Any, Any]:
+    """divmod(lhs, rhs)"""
+    lhs, rhs = divided("divmod", lhs, rhs)
+    return lhs // rhs, lhs % rhs

@@ -274,14 +274,14 @@ def operator_result(
     """
     python = all(is_weak(x) or isinstance(x, bool) for x in operands)
     if python and of_numbers:
-        operands = tuple(map(_counted, operands))
+        operands = tuple(map(counted, operands))
     result = function(*operands)
     if isinstance(result, Tracer) and python:
         result.weak, result.origins = True, common_origins(operands)
     return result
 
 
-def _counted(value: object) -> object:
+def counted(value: object) -> object:
     """A Python bool as the int that Python computes with."""
     if isinstance(value, bool):
         return int(value)

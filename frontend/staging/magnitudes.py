@@ -18,7 +18,7 @@ from mlc.dialects.tensor.bitwise import AndOp, OrOp, ShlOp, XorOp
 from mlc.dialects.tensor.comparison import MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import ForOp, IfOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
-from mlc.dialects.tensor.division import FloorDivOp, ModOp
+from mlc.dialects.tensor.division import DivisorOp, FloorDivOp, ModOp
 from mlc.dialects.tensor.elementwise import AddOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.within import WithinOp
@@ -126,6 +126,7 @@ _RULES: Mapping[type[TensorOp], Callable[[Sequence[int]], int]] = {
     SubOp: sum,
     NegOp: sum,
     WithinOp: sum,
+    DivisorOp: sum,
     MulOp: lambda x: x[0] * x[1],
     FloorDivOp: lambda x: x[0] + 1,
     ModOp: lambda x: x[1],

@@ -7,7 +7,7 @@ import linecache
 import opcode
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import cached_property, lru_cache
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, cast
@@ -100,6 +100,14 @@ def user_frame() -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+def asked_by_user(through: Container[str]) -> bool:
+    """Whether the user's code asks for what is done, itself or through modules of these names."""
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and str(frame.f_globals.get("__name__")) in through:
+        frame = frame.f_back
+    return frame is not None and not _is_own(frame)
 
 
 def _is_own(frame: FrameType) -> bool:

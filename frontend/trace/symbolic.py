@@ -58,7 +58,18 @@ class SymbolicDim:
 
     def __mod__(self, other: object) -> object:
         quotient: Any = self // other
+        if not isinstance(quotient, SymbolicDim):
+            return self._number("__mod__", other)
         return self - quotient * other
+
+    def __divmod__(self, other: object) -> object:
+        return self // other, self % other
+
+    def __rmod__(self, other: object) -> object:
+        return self._number("__rmod__", other)
+
+    def __rdivmod__(self, other: object) -> object:
+        return self._number("__rdivmod__", other)
 
     __radd__ = __add__
     __rmul__ = __mul__

@@ -303,10 +303,10 @@ class Tracer(Value):
         return self.__copy__()
 
     def __divmod__(self, other: Any) -> tuple[object, object]:
-        return self // other, self % other
+        return _names().quotient_and_rest(self, other)
 
     def __rdivmod__(self, other: Any) -> tuple[object, object]:
-        return other // self, other % self
+        return _names().quotient_and_rest(other, self)
 
     def __getitem__(self, key: object) -> Tracer:
         return _names().getitem(self, key)
@@ -351,6 +351,8 @@ def _operate(function: str, lhs: object, rhs: object) -> object:
     if function == "power" and isinstance(rhs, int) and rhs == 2:
         # as NumPy's operator does: of bool, int8 and not int64
         function, operands = "square", (lhs,)
+    if function in _names().DIVISIONS:
+        operands = _names().divided(function, lhs, rhs)
     return operator_result(getattr(_names(), function), *operands, of_numbers=of_numbers)
 
 

@@ -105,5 +105,5 @@ def evaluate(op: TensorOp, operands: list[Array]) -> Array | None:
                 offsets = tuple(offset.evaluate({}) for offset, _ in op.starts())
                 return op.reference_at(operands[0], shape, offsets)
             return op.reference(*operands)
-    except (MlcError, ValueError, IndexError, KeyError, NotImplementedError):
+    except (MlcError, ValueError, IndexError, KeyError, ZeroDivisionError, NotImplementedError):
         return None

@@ -20,7 +20,7 @@ from mlc.dialects.tensor.comparison import (
 )
 from mlc.dialects.tensor.complex_parts import COMPLEX_OF, ComplexOp, ImagOp, MagnitudeOp, RealOp
 from mlc.dialects.tensor.create import full
-from mlc.dialects.tensor.division import FloorDivOp, ModOp, PowOp, RemOp
+from mlc.dialects.tensor.division import DivisorOp, FloorDivOp, ModOp, PowOp, RemOp
 from mlc.dialects.tensor.elementwise import (
     AddOp,
     DivOp,
@@ -499,6 +499,15 @@ def of_terms(p: Program) -> None:
     p.add(value, F32, x.word, Known())
 
 
+def divisor(p: Program) -> None:
+    """A certain whole number in [1, 5], which is not 0."""
+    x = p.any(lambda v: v.dtype.kind == "int" and certain(v))
+    if x is not None and (x := converted(p, tame(p, x, 4), I64)) is not None:
+        count = p.emit(AbsOp, x.value)
+        more = p.emit(AddOp, count, full(p.b, 1, I64, shape_of(count.type)))
+        p.add(p.emit(DivisorOp, more, operation="int //"), I64, x.word, Known(5, whole=True))
+
+
 SPECIAL: Mapping[type[TensorOp], Callable[[Program], None]] = {
     DivOp: division,
     PowOp: power,
@@ -511,6 +520,7 @@ SPECIAL: Mapping[type[TensorOp], Callable[[Program], None]] = {
     ExpOp: exponential,
     ShareOp: share,
     WithinOp: within,
+    DivisorOp: divisor,
     SomeOp: some,
     RoomOp: roomy,
     TermOp: term,

@@ -19,7 +19,7 @@ from mlc.dialects.tensor.comparison import (
 )
 from mlc.dialects.tensor.complex_parts import COMPLEX_OF, ComplexOp, MagnitudeOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp, dense
-from mlc.dialects.tensor.division import PowOp
+from mlc.dialects.tensor.division import DivisorOp, PowOp
 from mlc.dialects.tensor.elementwise import (
     DivOp,
     Elementwise,
@@ -113,6 +113,7 @@ def _tolerance(op: type[TensorOp], dtype: DType) -> Tolerance:
 
 OTHERS = (
     CompareOp, SelectOp, ConvertOp, BitcastOp, PhiloxOp, WithinOp, SomeOp, RoomOp, TermOp,
+    DivisorOp,
 )  # fmt: skip
 """Of more dtypes than one, or with properties."""
 

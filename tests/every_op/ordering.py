@@ -9,7 +9,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, tensor_type
-from mlc.dialects.dtypes import BOOL, DTYPES, F32, I64, DType
+from mlc.dialects.dtypes import BOOL, C128, DTYPES, F32, F64, I64, DType
+from mlc.dialects.tensor.division import DivisorOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.partition import PARTITION
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp, PadOp
@@ -285,6 +286,16 @@ def picking(c: ShapeClass) -> Iterator[Case]:
     for name in ("max", "min"):
         count = Operand(I64, (size,), _true)
         yield Case(SomeOp, name, (count,), lambda b, x, name=name: b(SomeOp, *x, reduction=name))
+    for dtype in (I64, F32, F64, C128):
+        name = f"{'int' if dtype is I64 else 'complex' if dtype is C128 else 'float'} /"
+        count = Operand(dtype, (size,), _true)
+        yield Case(
+            DivisorOp,
+            dtype.name,
+            (count,),
+            lambda b, x, name=name: b(DivisorOp, *x, operation=name),
+        )
+    count = Operand(I64, (size,), _true)
     (room,) = c.dims("n + 1")
     yield Case(RoomOp, "", (count,), lambda b, x: b(RoomOp, *x, function="repeat", size=(room,)))
 

@@ -84,6 +84,7 @@ class Writer:
             f"float(h) + {one}",
             f"(h * 2).item() - {one}",
             *(f"x[{k} % 4] * {k}" for k in self.fixed),
+            *((f"{one} / ({self.pick(*INTEGERS)} - 2)", f"(j - 1) / {two}") if self.rare else ()),
         )
 
     def index(self, size: int = 4) -> str:
@@ -117,6 +118,7 @@ class Writer:
             f"sum(1 for e in v if e > {self.pick(*FLOATS)})",
             *self.fixed,
             *(f"{k} + {name} % 2" for k in self.fixed),
+            *((f"{name} // (j - 2)", f"{name} % (i - n)", f"divmod(i, {name})[1]") * self.rare),
         )
 
     def vector(self) -> str:

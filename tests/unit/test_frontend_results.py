@@ -253,3 +253,27 @@ def test_zeros_of_both_signs_are_two_numbers() -> None:
         np.testing.assert_array_equal(outside(np.ones(2)), wanted)
         np.testing.assert_array_equal(static(np.ones(2), scale), wanted)
     assert len(static.stats().artifacts) == 3
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">i4", ">c16"])
+def test_results_have_this_machines_byte_order(dtype: str) -> None:
+    def copies(x: Any) -> Any:
+        return x, x.copy(), np.array(x), x.astype(x.dtype), x[1:], np.sort(x), np.zeros(2, x.dtype)
+
+    x = np.array([3, 1, 2], dtype)
+    for found, wanted in zip(mlc.compile(copies)(x), copies(x), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+        assert found.dtype == x.dtype.newbyteorder("=")
+        assert found.astype(x.dtype).dtype.str == wanted.dtype.str
+
+
+def test_arguments_keep_their_byte_order() -> None:
+    @mlc.compile
+    def negated(x: Any) -> Any:
+        x[1:] = -x[1:]
+        return x.dtype == np.float64
+
+    x = np.array([1.0, 2.0, 3.0], ">f8")
+    assert negated(x)
+    assert x.dtype.str == ">f8"
+    assert x.tolist() == [1.0, -2.0, -3.0]

@@ -30,9 +30,9 @@ class WritePartsInPlacePass(ModulePass):
     Also a nest whose array starts as %x, which nobody copies then.
 
     Where a kernel or a loop of the block makes %x and nobody reads it after the kernel, %y lies in
-    its memory, and only the new elements are written: not where a branch or a loop without trips may
-    hand on an argument or a constant. Of what the function returns, a copy is made
-    at the end, which `mlc-plan-buffers` takes away again where all of it may lie in the result.
+    its memory, and only the new elements are written: not where a branch or a loop without trips
+    may hand on an argument or a constant. Of what the function returns, a copy is made at the end,
+    which `mlc-plan-buffers` takes away again where all of it may lie in the result.
     """
 
     name = "mlc-write-parts-in-place"

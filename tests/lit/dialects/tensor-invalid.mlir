@@ -179,6 +179,14 @@ func.func @some_sum(%x: tensor<i64>) {
 
 // -----
 
+// CHECK: mlc.divisor: operation '/'; expected one of int /, int //, int %, int divmod, float /
+func.func @divisor(%x: tensor<i64>) {
+  %0 = mlc.divisor %x of "/" : tensor<i64>
+  func.return
+}
+
+// -----
+
 // CHECK: mlc.bind: the limit is #mlc.dims<4, 5>; expected one dim
 func.func @limits(%n: tensor<i64>) {
   mlc.bind "k" = %n to <4, 5>

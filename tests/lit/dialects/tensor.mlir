@@ -97,6 +97,7 @@ func.func @indices(%x: tensor<?xf32, #mlc.dims<"N">>, %i: tensor<i64>) -> tensor
 // CHECK-NEXT:    mlc.positions %m : tensor<?xi1, #mlc.dims<"N">> -> tensor<?xi64, #mlc.dims<"k">>
 // CHECK-NEXT:    mlc.some %[[COUNT]] of "max" : tensor<i64>
 // CHECK-NEXT:    mlc.room "repeat" %[[COUNT]] of <"N"> : tensor<i64>
+// CHECK-NEXT:    mlc.divisor %[[COUNT]] of "int //" : tensor<i64>
 func.func @picked(%m: tensor<?xi1, #mlc.dims<"N">>) -> tensor<?xi64, #mlc.dims<"k">> {
   %0 = mlc.convert %m : tensor<?xi1, #mlc.dims<"N">> -> tensor<?xi64, #mlc.dims<"N">>
   %n = mlc.reduce "sum" "a->" %0 : tensor<?xi64, #mlc.dims<"N">> -> tensor<i64>
@@ -104,5 +105,6 @@ func.func @picked(%m: tensor<?xi1, #mlc.dims<"N">>) -> tensor<?xi64, #mlc.dims<"
   %p = mlc.positions %m : tensor<?xi1, #mlc.dims<"N">> -> tensor<?xi64, #mlc.dims<"k">>
   %s = mlc.some %n of "max" : tensor<i64>
   %r = mlc.room "repeat" %n of <"N"> : tensor<i64>
+  %d = mlc.divisor %n of "int //" : tensor<i64>
   func.return %p : tensor<?xi64, #mlc.dims<"k">>
 }

@@ -100,3 +100,71 @@ func.func @back(%a: tensor<9xf32>) -> tensor<1xf32> {
   %14 = mlc.add %11, %13 : tensor<1xf32>
   func.return %14 : tensor<1xf32>
 }
+
+// Divisors that are not 0: one above a trip's number, one that a loop counts to, one beside a test.
+// CHECK-LABEL: @divisors
+// CHECK-NOT:     mlc.divisor
+// CHECK:         func.return
+func.func @divisors(%n: tensor<i64>, %x: tensor<f64>) -> tensor<f64> {
+  %zero = mlc.constant dense<0> : tensor<i64>
+  %one = mlc.constant dense<1> : tensor<i64>
+  %none = mlc.constant dense<0.0> : tensor<f64>
+  %sum = mlc.for %i to %n iter(%s = %zero) -> (tensor<i64>) {
+    %j = mlc.add %i, %one : tensor<i64>
+    %above = mlc.divisor %j of "int //" : tensor<i64>
+    %count = mlc.divisor %n of "int %" : tensor<i64>
+    %q = mlc.floor_div %s, %above : tensor<i64>
+    %r = mlc.mod %q, %count : tensor<i64>
+    mlc.yield %r : tensor<i64>
+  }
+  %some = mlc.compare "ne" %sum, %zero : tensor<i64> -> tensor<i1>
+  %0 = mlc.if %some -> (tensor<f64>) {
+    %tested = mlc.divisor %sum of "int //" : tensor<i64>
+    %q = mlc.floor_div %n, %tested : tensor<i64>
+    %f = mlc.convert %q : tensor<i64> -> tensor<f64>
+    mlc.yield %f : tensor<f64>
+  } else {
+    %positive = mlc.compare "gt" %x, %none : tensor<f64> -> tensor<i1>
+    %1 = mlc.if %positive -> (tensor<f64>) {
+      %tested = mlc.divisor %x of "float /" : tensor<f64>
+      %q = mlc.div %x, %tested : tensor<f64>
+      mlc.yield %q : tensor<f64>
+    } else {
+      mlc.yield %none : tensor<f64>
+    }
+    mlc.yield %1 : tensor<f64>
+  }
+  func.return %0 : tensor<f64>
+}
+
+// A trip's number may be 0, and a test may say the other thing; a number that was asked about once
+// is not asked about again, and what was asked for keeps its reader.
+// CHECK-LABEL: @divisors_that_may_be_0
+// CHECK:         %[[ASKED:.*]] = mlc.divisor %n of "int %" : tensor<i64>
+// CHECK-NEXT:    %{{.*}} = mlc.mod %n, %[[ASKED]]
+// CHECK-NEXT:    %{{.*}} = mlc.floor_div %n, %[[ASKED]]
+// CHECK:         mlc.divisor %i of "int //" : tensor<i64>
+// CHECK:         } else {
+// CHECK:           mlc.divisor %{{.*}} of "int //" : tensor<i64>
+func.func @divisors_that_may_be_0(%n: tensor<i64>) -> tensor<i64> {
+  %zero = mlc.constant dense<0> : tensor<i64>
+  %first = mlc.divisor %n of "int %" : tensor<i64>
+  %r = mlc.mod %n, %first : tensor<i64>
+  %second = mlc.divisor %n of "int //" : tensor<i64>
+  %q = mlc.floor_div %n, %second : tensor<i64>
+  %both = mlc.add %q, %r : tensor<i64>
+  %sum = mlc.for %i to %both iter(%s = %zero) -> (tensor<i64>) {
+    %d = mlc.divisor %i of "int //" : tensor<i64>
+    %1 = mlc.floor_div %s, %d : tensor<i64>
+    mlc.yield %1 : tensor<i64>
+  }
+  %some = mlc.compare "ne" %sum, %zero : tensor<i64> -> tensor<i1>
+  %0 = mlc.if %some -> (tensor<i64>) {
+    mlc.yield %sum : tensor<i64>
+  } else {
+    %tested = mlc.divisor %sum of "int //" : tensor<i64>
+    %2 = mlc.floor_div %n, %tested : tensor<i64>
+    mlc.yield %2 : tensor<i64>
+  }
+  func.return %0 : tensor<i64>
+}
