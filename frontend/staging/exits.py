@@ -71,7 +71,7 @@ def left(code: Exit | None) -> Any:
 
 def falls_or_raises(code: Exit) -> bool:
     """Whether only an error may keep the statements after it from running; those are told then."""
-    found = code.value is RAISED and code.possible == {FALL, RETURNS}
+    found = code.value is RAISED and code.possible == frozenset({FALL, RETURNS})
     if found:
         take_care(here().functions)
         effects().escapes = True

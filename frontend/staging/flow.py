@@ -86,8 +86,9 @@ class Flow:
             return staged_branch(decided, (then, otherwise), rest, local, later=later)
 
         code = _unless_raised(run, local)
-        unknown = rest is False and code is not None
-        return None if unknown and falls_or_raises(code) else code
+        if rest is False and code is not None and falls_or_raises(code):
+            return None
+        return code
 
     @staticmethod
     def going_on(rest: Body, names: tuple[str, ...]) -> Exit | None:
