@@ -71,6 +71,7 @@ def test_errors_are_those_of_a_sum_in_f32(kind: str) -> None:
     found = compiled(a, b)
     assert "mlc.of_terms" in str(compiled.lower(a, b).text("plan"))
     wide = a.astype(np.float64), b.astype(np.float64)
-    error = np.abs(found - wide[0] @ wide[1]) / (np.abs(wide[0]) @ np.abs(wide[1]))
+    size: Array = np.abs(wide[0]) @ np.abs(wide[1])
+    error: Array = np.abs(found - wide[0] @ wide[1]) / size
     assert error.max() * 2**24 <= 32
     assert np.sqrt(np.mean(error**2)) * 2**24 <= 4
