@@ -10,7 +10,7 @@ from types import CellType
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.control import INDEX, PARALLEL, PEELED, ForOp, WhileOp, YieldOp
@@ -70,6 +70,16 @@ def _unleft(_: Any) -> HeldExit:
 
 def _goes_on(code: Exit | None) -> bool:
     return code is None or code.only == CONTINUES
+
+
+def _has_loop(block: Block, before: Operation | None) -> bool:
+    """Whether a loop stands behind an op of a block."""
+    op = block.last_op
+    while op is not before and op is not None:
+        if isinstance(op, ForOp | WhileOp):
+            return True
+        op = op.prev_op
+    return False
 
 
 def _behind(code: Exit | None) -> Exit | None:
@@ -389,13 +399,15 @@ class For:
 
     def _traced(self, items: Items, local: list[Local]) -> Exit | None:
         """One loop over traced places; where these must be known, one trip after another."""
+        block = here().scopes[-1]
+        before = block.last_op
         try:
             return self._rolled(items, local)
         except Peel as peel:
             return self._after_first_trip(items, peel)
         except MlcError:
-            if items.parallel:
-                raise
+            if items.parallel or _has_loop(block, before):
+                raise  # what is behind the loop fails
             if items.known:
                 return self._nested([items.at(k) for k in range(items.count)])
             with suppress(MlcError):

@@ -424,6 +424,7 @@ def _plain_values(carried: list[Carried], ends: list[Held]) -> list[Any]:
 def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
     """The variables hold what the loop's last trip gave."""
     rest = zip(results, rolled.arguments, rolled.yielded, strict=True)
+    shared: list[tuple[Tracer, Tracer]] = []  # what may be one array
     for c, end in zip(rolled.carried, rolled.ends, strict=True):
         base = c.start if c.seen else end
         made: list[Any] = []
@@ -443,12 +444,13 @@ def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
                 continue
             changed = True
             made.append(Tracer(here(), value, weak=leaf.weak))
-            if not isinstance(c.variable, Elements):
-                for other in (kept, last):  # which it is after no trip, or after the last one
-                    if isinstance(other, Tracer) and here().visible(other.known):
-                        made[-1].share(other)
+            if not isinstance(c.variable, Elements):  # after no trip, or after the last one
+                shared += [(made[-1], x) for x in (kept, last) if isinstance(x, Tracer)]
         if changed:
             c.variable.put(unflatten(base.structure, made))
+    for one, other in shared:
+        if here().visible(other.known):
+            one.share(other)
     for widening in rolled.lists:
         widening.settle()
 

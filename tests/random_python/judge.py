@@ -219,6 +219,8 @@ def _leaf(wanted: Any, given: Any, where: str) -> str:
     if wanted is None or given is None or isinstance(wanted, str):
         return "" if wanted == given else f"{where}: {wanted!r} and {given!r}"
     x, y = np.asarray(wanted), np.asarray(given)
+    if x.dtype.kind not in "biufc":
+        return "" if np.array_equal(x, y) else f"{where}: {x!r} and {y!r}"
     # a number of Python's has the type that it has after a trip, or in the other branch
     wider = type(wanted) in (bool, int) and y.dtype.kind in "if"
     if x.dtype != y.dtype and not wider:
@@ -237,7 +239,7 @@ def _bits(rolled: Outcome, unrolled: Outcome) -> str:
     pairs = zip(flatten(rolled.result)[0], flatten(unrolled.result)[0], strict=True)
     for k, (one, other) in enumerate(pairs):
         x, y = np.asarray(one), np.asarray(other)
-        same = x.dtype != y.dtype or x.dtype == object or np.array_equal(x, y, equal_nan=True)
-        if not same:
+        numbers = x.dtype == y.dtype and x.dtype.kind in "biufc"
+        if numbers and not np.array_equal(x, y, equal_nan=True):
             return f"bits of leaf {k}: {x} and {y}"
     return ""
