@@ -309,6 +309,8 @@ def _defined(c: ShapeClass) -> Iterator[tuple[type[TensorOp], DType]]:
                 continue
             if op.name in ("mlc.size", "mlc.within", "mlc.some", "mlc.room") and dtype is not I64:
                 continue
+            if op.name == "mlc.divisor" and dtype not in (I64, F32, F64, C128):  # Python's numbers
+                continue
             if c.strided and op.name in ("mlc.constant", "mlc.iota", "mlc.size"):
                 continue
             if takes(op, dtype):
