@@ -155,6 +155,8 @@ def _grain_of_trips(nest: KernelOp, target: CpuTarget) -> tuple[Grain, ...]:
     if dealt_trips(nest) == Dim.const(1):
         return ()
     trip_s = trip_cycles(nest, target) * cycle_s(target)
+    if not trip_s:  # there is no trip
+        return ()
     return (Grain(max(int(least_share_s(target) / trip_s), 1)),)
 
 
