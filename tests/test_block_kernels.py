@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +17,9 @@ from mlc.frontend.block.launch import memory_of
 from mlc.frontend.trace.containers import flatten
 from mlc.runtime.cuda.dlpack import View
 from tests import block_kernels as kernels
+from tests.assembler import needs_ptxas, said
 from tests.block_oracle import run
 
-needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 RNG = np.random.default_rng(0)
 
 
@@ -195,11 +193,7 @@ def test_a_product_of_blocks_is_a_product() -> None:
 @pytest.mark.parametrize("sm", ["sm_80", "sm_90a"])
 def test_the_assembler_takes_every_kernel(sm: str, tmp_path: Path) -> None:
     for name in CASES:
-        code = tmp_path / "kernel.ptx"
-        code.write_text(lowered(name, f"cuda:{sm}").asm())
-        command = ["ptxas", f"-arch={sm}", str(code), "-o", str(tmp_path / "kernel.cubin")]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        assert not done.returncode, f"{name}: {done.stderr}"
+        said(lowered(name, f"cuda:{sm}").asm(), sm, tmp_path)
 
 
 def test_memory_on_a_device_is_taken_as_it_lies() -> None:

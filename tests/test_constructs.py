@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +15,7 @@ from mlc.dialects.errors import PlanError
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.known import named_target
 from mlc.runtime.ptx import emit_ptx
+from tests.assembler import needs_ptxas, said
 from tests.construct_programs import CONSTRUCTS, POINTS
 
 REFUSED: dict[tuple[str, str], tuple[type[Exception], str]] = {
@@ -45,7 +44,6 @@ def in_turn(way: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("f", constructs)
 
 
-needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 Function = Callable[[Any], Any]
 
 
@@ -103,8 +101,4 @@ def test_instructions_of_a_gpu(f: Function, tmp_path: Path) -> None:
         target = named_target("h200")
         assert isinstance(target, GpuTarget)
         code = mlc.compile(f, target="cuda:h200").lower(POINTS[0]).text("code")
-        path = tmp_path / "kernels.ptx"
-        path.write_text(emit_ptx(code, target))
-        command = ["ptxas", "-arch", "sm_90a", str(path), "-o", str(tmp_path / "kernels.cubin")]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert result.returncode == 0, result.stderr[:2000]
+        said(emit_ptx(code, target), "sm_90a", tmp_path)

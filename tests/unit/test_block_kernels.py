@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import ml_dtypes
@@ -22,9 +20,8 @@ from mlc.passes.tile.place_slots import PlaceSlotsPass
 from mlc.runtime.interpret import interpret
 from mlc.runtime.ptx import emit_ptx
 from mlc.text import parse_text
+from tests.assembler import needs_ptxas, said
 from tests.block_programs import Product
-
-needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 
 WIDE = Product(4096, 4096, 4096)
 PROGRAMS = {
@@ -69,15 +66,10 @@ def test_the_assembler_keeps_sums_in_registers(name: str, tmp_path: Path) -> Non
     assert "cp.async.bulk.tensor" in ptx
     assert "callseq" not in ptx
     assert ".local" not in re.sub(r"//.*", "", ptx)
-    path = tmp_path / "kernel.ptx"
-    path.write_text(ptx)
-    command = ["ptxas", "-v", "-arch", H200.sm, str(path), "-o", str(tmp_path / "kernel.cubin")]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = result.stdout + result.stderr
-    assert result.returncode == 0, said[:2000]
-    assert " 0 bytes spill stores" in said
-    assert "C75" not in said  # products that wait for each other
-    assert "warning" not in said
+    text = said(ptx, H200.sm, tmp_path)
+    assert " 0 bytes spill stores" in text
+    assert "C75" not in text  # products that wait for each other
+    assert "warning" not in text
 
 
 def test_a_launch_describes_what_is_copied() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,9 +22,9 @@ from mlc.passes.tile.plan_to_tiles import PlanToTilesPass
 from mlc.runtime.interpret import interpret
 from mlc.runtime.ptx import emit_ptx
 from mlc.text import parse_text
+from tests.assembler import needs_ptxas, said
 from tests.plans import planned
 
-needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 Shapes = tuple[tuple[int | str, ...], ...]
 SQUARE: Shapes = ((4096, 4096), (4096, 4096))
 
@@ -234,14 +232,9 @@ def test_the_assembler_keeps_sums_in_registers(name: str, tmp_path: Path) -> Non
     (unit,) = levels(f, shapes).units()
     ptx = emit_ptx(unit.text, H200)
     assert "wgmma.mma_async" in ptx
-    path = tmp_path / "kernel.ptx"
-    path.write_text(ptx)
-    command = ["ptxas", "-v", "-arch", H200.sm, str(path), "-o", str(tmp_path / "kernel.cubin")]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = result.stdout + result.stderr
-    assert result.returncode == 0, said[:2000]
-    assert " 0 bytes spill stores" in said
-    assert "C75" not in said
+    text = said(ptx, H200.sm, tmp_path)
+    assert " 0 bytes spill stores" in text
+    assert "C75" not in text
 
 
 def scaled(a: Any, b: Any, rows: Any, columns: Any) -> Any:
@@ -282,12 +275,9 @@ def test_the_assembler_accepts_products_of_8_bits(kind: str, spelled: str, tmp_p
     (unit,) = of_bytes(scaled, kind, 4096, 4096, 4096, "fast").units()
     ptx = emit_ptx(unit.text, H200)
     assert f"wgmma.mma_async.sync.aligned.m64n256k32.f32.{spelled}.{spelled}" in ptx
-    path = tmp_path / "kernel.ptx"
-    path.write_text(ptx)
-    command = ["ptxas", "-v", "-arch", H200.sm, str(path), "-o", str(tmp_path / "kernel.cubin")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert " 0 bytes spill stores" in said.stdout + said.stderr
-    assert "C75" not in said.stdout + said.stderr
+    text = said(ptx, H200.sm, tmp_path)
+    assert " 0 bytes spill stores" in text
+    assert "C75" not in text
 
 
 def test_an_edited_program_changes_the_code() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,10 +17,11 @@ from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.lowering.emit import joined
 from mlc.passes.gpu.block import TILES
 from mlc.runtime.ptx import emit_ptx
+from tests.assembler import needs_ptxas, said
 from tests.plans import planned
 from tests.sweeps import covering
 
-pytestmark = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+pytestmark = needs_ptxas
 ARCHITECTURES = ("sm_80", "sm_90a")
 Specs = Sequence[mlc.TensorSpec]
 
@@ -35,14 +34,9 @@ def code(f: Callable[..., Any], specs: Specs, sm: str, **options: object) -> str
     return emit_ptx(joined([(u.name, u.text) for u in units]), target)
 
 
-def said(ptx: str, sm: str, folder: Path) -> str:
+def checked(ptx: str, sm: str, folder: Path) -> str:
     """What the assembler says; AssertionError where it refuses, serialises, or code calls."""
-    path = folder / "kernels.ptx"
-    path.write_text(ptx)
-    command = ["ptxas", "-v", "-arch", sm, str(path), "-o", str(folder / "kernels.cubin")]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    text = found.stdout + found.stderr
-    assert found.returncode == 0, text[:2000]
+    text = said(ptx, sm, folder)
     assert "C75" not in text  # products that wait for each other
     assert "callseq" not in ptx
     assert ".local" not in ptx
@@ -74,8 +68,8 @@ def convolved(x: Any, w: Any) -> Any:
 )
 def test_the_assembler_accepts_what_is_no_nest(dtype: str, sm: str, tmp_path: Path) -> None:
     spec = mlc.TensorSpec
-    said(code(ordered, [spec("M", 3000, dtype=dtype)], sm), sm, tmp_path)
-    said(code(placed, [spec(40, 9, dtype=dtype), spec(9, dtype="i64")], sm), sm, tmp_path)
+    checked(code(ordered, [spec("M", 3000, dtype=dtype)], sm), sm, tmp_path)
+    checked(code(placed, [spec(40, 9, dtype=dtype), spec(9, dtype="i64")], sm), sm, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +80,7 @@ def test_the_assembler_accepts_convolutions(dtype: str, sm: str, tmp_path: Path)
     specs = [spec(8, 16, 40, 40, dtype=dtype), spec(32, 16, 3, 3, dtype=dtype)]
     ptx = code(convolved, specs, sm, numerics="fast")
     assert "mma.sync" in ptx
-    assert spilled(said(ptx, sm, tmp_path)) == 0
+    assert spilled(checked(ptx, sm, tmp_path)) == 0
 
 
 def nn(a: Any, b: Any) -> Any:
@@ -114,7 +108,7 @@ def test_warps_multiply_on_tensor_cores(
     specs = [mlc.TensorSpec(2048, 2048, dtype=dtype) for _ in "ab"]
     ptx = code(nn, specs, sm, numerics="fast")
     assert f"mma.sync.aligned.{instruction}" in ptx
-    assert spilled(said(ptx, sm, tmp_path)) == 0
+    assert spilled(checked(ptx, sm, tmp_path)) == 0
 
 
 @pytest.mark.parametrize(
@@ -129,7 +123,7 @@ def test_no_start_schedule_of_blocks_spills(
     schedule = f"{words} {rows // GROUP_ROWS})"
     ptx = code(f, specs, "sm_90a", schedule=schedule)
     assert f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{dtype}.{dtype}" in ptx
-    assert spilled(said(ptx, "sm_90a", tmp_path)) == 0
+    assert spilled(checked(ptx, "sm_90a", tmp_path)) == 0
 
 
 @pytest.mark.parametrize(
@@ -141,4 +135,4 @@ def test_no_product_by_threads_spills(dtype: str, sm: str, tmp_path: Path) -> No
         specs = [mlc.TensorSpec(*shape, dtype=dtype) for _ in "ab"]
         if f is tt and dtype == "c64":
             continue  # complex numbers have no order
-        assert spilled(said(code(f, specs, sm), sm, tmp_path)) == 0
+        assert spilled(checked(code(f, specs, sm), sm, tmp_path)) == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from mlc.dialects.target.known import H200
 from mlc.levels import Levels
 from mlc.runtime.interpret import interpret
 from mlc.runtime.ptx import emit_ptx
+from tests.assembler import needs_ptxas, said
 from tests.plans import planned
 from tests.stream_programs import (
     GRADIENTS,
@@ -29,8 +28,6 @@ from tests.stream_programs import (
     same,
     with_gradient,
 )
-
-needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 
 
 def levels(program: Attention, target: str = "cuda:h200") -> Levels:
@@ -117,13 +114,8 @@ def test_other_gradients_are_kernels_of_their_own(program: Attention) -> None:
 def test_the_assembler_keeps_tiles_in_registers(f: Any, depth: int, tmp_path: Path) -> None:
     units = levels(same(f, 2, 4, 1024, depth)).units()
     assert len(units) == 4
-    for number, unit in enumerate(units):
-        path = tmp_path / f"{number}.ptx"
-        path.write_text(emit_ptx(unit.text, H200))
-        command = ["ptxas", "-v", "-arch", H200.sm, str(path), "-o", str(path) + ".cubin"]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        said = result.stdout + result.stderr
-        assert result.returncode == 0, said[:2000]
-        (spilled,) = re.findall(r"(\d+) bytes spill stores", said)
+    for unit in units:
+        text = said(emit_ptx(unit.text, H200), H200.sm, tmp_path)
+        (spilled,) = re.findall(r"(\d+) bytes spill stores", text)
         assert int(spilled) <= (8 if (f, depth) == (causal, 128) else 0)  # once an item
-        assert "C75" not in said
+        assert "C75" not in text

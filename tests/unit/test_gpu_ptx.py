@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,13 +21,13 @@ from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import ConcatOp, TransposeOp
 from mlc.lowering.emit import joined
 from mlc.runtime.ptx import emit_ptx
+from tests.assembler import needs_ptxas, said
 from tests.every_op.native import Argument, Body, function_module, to_plan
 from tests.gpu.native import gpu_program
 from tests.sweeps import covering
 
 M, N, K = map(Dim.symbol, "mnk")
 NUMBERS = (I32, I64, F32, F64)
-needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 
 
 def _templates(dtype: DType) -> tuple[list[Argument], Body]:
@@ -82,11 +80,7 @@ def _target(name: str) -> GpuTarget:
 def test_the_assembler_accepts_every_kernel(dtype: DType, sm: str, tmp_path: Path) -> None:
     target = _target(sm)
     program = _program(dtype, target)
-    path = tmp_path / "kernels.ptx"
-    path.write_text(emit_ptx(joined([(k.name, k.llvm) for k in program.kernels]), target))
-    command = ["ptxas", "-arch", sm, str(path), "-o", str(tmp_path / "kernels.cubin")]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr[:2000]
+    said(emit_ptx(joined([(k.name, k.llvm) for k in program.kernels]), target), sm, tmp_path)
 
 
 MEMORY = re.compile(r"\b(?:ld|st|atom|red|prefetch)\.global|\bld\.b|\bst\.b|\bcp\.async")
@@ -163,11 +157,7 @@ def test_two_blocks_of_a_large_product_fit_a_multiprocessor(
     ptx = emit_ptx(kernel.llvm, target)
     assert ".minnctapersm 2" in ptx
     assert ptx.count("cp.async") > 4
-    path = tmp_path / "kernel.ptx"
-    path.write_text(ptx)
-    command = ["ptxas", "-v", "-arch", sm, str(path), "-o", str(tmp_path / "kernel.cubin")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    assert " 0 bytes spill stores" in said
+    assert " 0 bytes spill stores" in said(ptx, sm, tmp_path)
 
 
 def test_strided_factors_of_a_large_product_are_read_by_threads() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +23,9 @@ from mlc.passes.plan_faults import plan_faults
 from mlc.runtime.interpret import interpret
 from mlc.runtime.ptx import emit_ptx
 from mlc.text import parse_text
+from tests.assembler import needs_ptxas, said
 from tests.plans import planned
 from tests.row_programs import PROGRAMS, Rows, layer_norm, softmax
-
-needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 
 
 def levels(program: Rows, **options: object) -> Levels:
@@ -64,15 +61,10 @@ def test_a_row_stays_in_registers(program: Rows, tmp_path: Path) -> None:
     ptx = emit_ptx(kernel.llvm, H200)
     assert "callseq" not in ptx
     assert ".local" not in re.sub(r"//.*", "", ptx)
-    path = tmp_path / "kernel.ptx"
-    path.write_text(ptx)
-    command = ["ptxas", "-v", "-arch", H200.sm, str(path), "-o", str(tmp_path / "kernel.cubin")]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = result.stdout + result.stderr
-    assert result.returncode == 0, said[:2000]
-    spilled = re.search(r"(\d+) bytes spill stores", said)
+    text = said(ptx, H200.sm, tmp_path)
+    spilled = re.search(r"(\d+) bytes spill stores", text)
     assert spilled is not None
-    assert int(spilled[1]) <= SPILLED, said
+    assert int(spilled[1]) <= SPILLED, text
 
 
 SPILLED = 16

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from mlc.passes.tile.plan_to_tiles import PlanToTilesPass
 from mlc.runtime.interpret import interpret
 from mlc.runtime.ptx import emit_ptx
 from mlc.text import parse_text
+from tests.assembler import needs_ptxas, said
 from tests.plans import planned
 from tests.stream_programs import (
     PROGRAMS,
@@ -36,8 +35,6 @@ from tests.stream_programs import (
     softmax,
 )
 from tests.sweeps import covering
-
-needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 
 
 def levels(program: Attention, target: str = "cuda:h200") -> Levels:
@@ -197,11 +194,6 @@ def test_the_assembler_keeps_tiles_in_registers(
     f: Any, depth: int, shape: tuple[int, ...], tmp_path: Path
 ) -> None:
     (unit,) = levels(same(f, *shape, depth)).units()
-    path = tmp_path / "kernel.ptx"
-    path.write_text(emit_ptx(unit.text, H200))
-    command = ["ptxas", "-v", "-arch", H200.sm, str(path), "-o", str(tmp_path / "kernel.cubin")]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = result.stdout + result.stderr
-    assert result.returncode == 0, said[:2000]
-    assert " 0 bytes spill stores" in said
-    assert "C75" not in said
+    text = said(emit_ptx(unit.text, H200), H200.sm, tmp_path)
+    assert " 0 bytes spill stores" in text
+    assert "C75" not in text

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from mlc.programs import read_module
 from mlc.runtime.interpret import interpret
 from mlc.runtime.ptx import emit_ptx
 from mlc.text import parse_text
+from tests.assembler import needs_ptxas, said
 from tests.gpu_model.machine import Model
 from tests.plans import planned, spec
 from tests.programs_of_terms import FORMS, OfTerms
@@ -120,20 +119,15 @@ def test_the_model_agrees(form: str, tmp_path: Path) -> None:
     check(program, found, a, b)
 
 
-@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+@needs_ptxas
 @pytest.mark.parametrize("form", FORMS)
 def test_the_assembler_keeps_both_sums_in_registers(form: str, tmp_path: Path) -> None:
     units = levels(OfTerms(1024, 1024, 1024, form=form, relu=True), tmp_path).units()
     (ptx,) = (x for x in (emit_ptx(unit.text, H200) for unit in units) if "wgmma" in x)
     assert ptx.count("wgmma.mma_async") == 4 * 6
-    path = tmp_path / "kernel.ptx"
-    path.write_text(ptx)
-    command = ["ptxas", "-v", "-arch", H200.sm, str(path), "-o", str(tmp_path / "kernel.cubin")]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = result.stdout + result.stderr
-    assert result.returncode == 0, said[:2000]
-    assert said.count(" 0 bytes spill stores") == said.count("Function properties")
-    assert "C75" not in said
+    text = said(ptx, H200.sm, tmp_path)
+    assert text.count(" 0 bytes spill stores") == text.count("Function properties")
+    assert "C75" not in text
 
 
 def product(a: Any, b: Any) -> Any:
