@@ -18,14 +18,11 @@ BESIDE = (
     "an error is raised, or a line printed, in a function that a loop or branch of mlc's is made"
     " of."
 )
-ALIASED = (
-    "an array {} that may be the same one as another, which is written: which of them it is depends"
-    " on the branch that ran, or the trip."
+_ANOTHER = (
+    "as another, which is written: which of them it is depends on the branch that ran, or the trip."
 )
-ALIASED_VARIABLE = (
-    "may be the same array as another, which is written: which of them it is depends on the branch"
-    " that ran, or the trip."
-)
+ALIASED = f"an array {{}} that may be the same one {_ANOTHER}"
+ALIASED_VARIABLE = f"may be the same array {_ANOTHER}"
 COPY = "Give the variable an array of its own before: x = x.copy()."
 FOREIGN = (
     "a traced value of another call is used here; a compiled function must return its results and"

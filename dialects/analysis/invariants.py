@@ -5,11 +5,11 @@ reached with: bounds that hold before a loop and that each of its trips keeps, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from mlc.dialects.analysis.ranges import ZERO, Ranges
 from mlc.dialects.dims import Dim, shape_of
@@ -77,23 +77,19 @@ class LoopRanges(Ranges):
     def _trips_around(self, op: Operation) -> list[Dim]:
         """Polynomials that are >= 0 because each loop around an op has a trip."""
         found: list[Dim] = []
-        block = op.parent
-        while block is not None and (around := block.parent_op()) is not None:
+        for around, _ in _around(op):
             if isinstance(around, ForOp):
                 found += [self.of(x) - ONE for x in _as_many(around.count)]
-            block = around.parent
         return found
 
     def _around(self, op: Operation, reads: Reading) -> list[Dim]:
         """What comparisons say that branches and loops around an op have made."""
         found: list[Dim] = []
-        block = op.parent
-        while block is not None and (around := block.parent_op()) is not None:
+        for around, block in _around(op):
             if isinstance(around, IfOp):
                 found += self._says(around.condition, block is around.then.block, reads)
             elif isinstance(around, WhileOp) and block is around.body.block:
                 found += self._says(around.test, True, reads)
-            block = around.parent
         return found
 
     def _says(self, condition: SSAValue, holds: bool, reads: Reading) -> list[Dim]:
@@ -293,6 +289,14 @@ def _replaced(dim: Dim, number: Dim, by: Dim) -> Dim:
     if number == ZERO or number.symbols().isdisjoint(dim.symbols()):
         return dim
     return dim - number + by
+
+
+def _around(op: Operation) -> Iterator[tuple[Operation, Block]]:
+    """The ops around one, from the inside, and the block of each in which it stands."""
+    block = op.parent
+    while block is not None and (around := block.parent_op()) is not None:
+        yield around, block
+        block = around.parent
 
 
 def _is_integer(value: SSAValue) -> bool:

@@ -24,9 +24,9 @@ from mlc.dialects.tensor.op import (
     Array,
     OpBuilder,
     Tensor,
+    one_of_property,
     same_array,
     tensor_of,
-    text_property,
 )
 from mlc.dialects.tensor.order import Combine
 from mlc.dialects.tensor.rounded import larger, smaller
@@ -68,11 +68,7 @@ class CompareOp(Elementwise):
         properties: dict[str, Attribute],
         declared: Tensor | None = None,
     ) -> Tensor:
-        predicate = text_property(properties, "predicate")
-        if predicate not in PREDICATES:
-            raise DTypeError(
-                f"mlc.compare: predicate {predicate!r}; expected one of {', '.join(PREDICATES)}"
-            )
+        predicate = one_of_property(cls.name, properties, "predicate", PREDICATES)
         cls.check_same(operands)
         dtype = dtype_of(operands[0].element_type)
         cls.check_kind(dtype)

@@ -14,7 +14,6 @@ from xdsl.irdl import prop_def
 from mlc.dialects import functions
 from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dtypes import F32, I64, REALS, DType
-from mlc.dialects.errors import DTypeError
 from mlc.dialects.faults import ZERO_FAULTS
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
 from mlc.dialects.tensor.create import ConstantOp, full
@@ -26,8 +25,8 @@ from mlc.dialects.tensor.op import (
     OpBuilder,
     Tensor,
     TensorOp,
+    one_of_property,
     same_array,
-    text_property,
 )
 from mlc.dialects.tensor.rounding import TruncOp
 
@@ -260,9 +259,7 @@ class DivisorOp(Unary):
         declared: Tensor | None = None,
     ) -> Tensor:
         found = super().infer(operands, properties, declared)
-        if (name := text_property(properties, "operation")) not in ZERO_FAULTS:
-            expected = ", ".join(ZERO_FAULTS)
-            raise DTypeError(f"mlc.divisor: operation {name!r}; expected one of {expected}")
+        one_of_property(cls.name, properties, "operation", ZERO_FAULTS)
         return found
 
     @property

@@ -31,8 +31,8 @@ from mlc.dialects.tensor.op import (
     OpaqueTemplate,
     OpBuilder,
     Tensor,
+    one_of_property,
     tensor_of,
-    text_property,
 )
 from mlc.dialects.tensor.shape import ConcatOp, SliceOp, broadcast_to
 from mlc.dialects.tensor.telling import tell
@@ -361,12 +361,8 @@ class LibraryOp(OpaqueOp):
         properties: dict[str, Attribute],
         declared: Tensor | None = None,
     ) -> Tensor:
-        name = text_property(properties, "routine")
-        row = ROUTINES.get(name)
-        if row is None:
-            raise DTypeError(
-                f"mlc.library: routine {name!r}; expected one of {', '.join(ROUTINES)}"
-            )
+        name = one_of_property(cls.name, properties, "routine", ROUTINES)
+        row = ROUTINES[name]
         if len(operands) != len(row.cores):
             raise ShapeError(
                 f"mlc.library {name!r}: {len(operands)} operands, not {len(row.cores)}"

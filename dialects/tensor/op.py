@@ -6,7 +6,7 @@ naming op and fact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, dims_fault, product, shape_of
 from mlc.dialects.dtypes import KINDS, DType, dtype_of
-from mlc.dialects.errors import MlcError
+from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.tensor.element import ElementBuilder, Point
 from mlc.lazy_dataclass import dataclass
 
@@ -303,6 +303,20 @@ def text_property(properties: dict[str, Attribute], name: str) -> str:
     value = properties[name]
     assert isinstance(value, StringAttr)
     return value.data
+
+
+def one_of_property(
+    op: str,
+    properties: dict[str, Attribute],
+    name: str,
+    known: Iterable[str],
+    error: type[MlcError] = DTypeError,
+) -> str:
+    """The text of a string property, which is one of these. Raises `error`."""
+    found = text_property(properties, name)
+    if found not in known:
+        raise error(f"{op}: {name} {found!r}; expected one of {', '.join(known)}")
+    return found
 
 
 def int_property(properties: dict[str, Attribute], name: str) -> int:

@@ -14,7 +14,7 @@ from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.dtypes import numpy_dtype
 from mlc.dialects.errors import ShapeError
-from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, text_property
+from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, one_of_property, text_property
 from mlc.dialects.tensor.sort import Sorting
 
 KEPT = ("all", "first")
@@ -41,8 +41,7 @@ class Partitioned(Sorting):
     def check(cls, x: Tensor, properties: dict[str, Attribute]) -> None:
         """Raises unless there is an axis, an order and one rank that may exist."""
         super().check(x, properties)
-        if (keep := text_property(properties, "keep")) not in KEPT:
-            raise ShapeError(f"{cls.name}: keep {keep!r}; expected one of {', '.join(KEPT)}")
+        keep = one_of_property(cls.name, properties, "keep", KEPT, ShapeError)
         rank, length = _number(properties["kth"]), shape_of(x)[-1].constant
         known = length is not None and (length > 0 or keep == "first")
         if rank < 0 or (known and length is not None and length <= rank):

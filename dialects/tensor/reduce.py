@@ -24,6 +24,7 @@ from mlc.dialects.tensor.op import (
     OpBuilder,
     Tensor,
     TensorOp,
+    one_of_property,
     same_array,
     tensor_of,
     text_property,
@@ -126,10 +127,9 @@ class ReduceOp(Reduction):
         properties: dict[str, Attribute],
         declared: Tensor | None = None,
     ) -> Tensor:
-        name, text = text_property(properties, "monoid"), text_property(properties, "letters")
-        monoid = MONOIDS.get(name)
-        if monoid is None:
-            raise DTypeError(f"mlc.reduce: monoid {name!r}; expected one of {', '.join(MONOIDS)}")
+        name = one_of_property(cls.name, properties, "monoid", MONOIDS)
+        text = text_property(properties, "letters")
+        monoid = MONOIDS[name]
         dtype = dtype_of(operands[0].element_type)
         if dtype.kind not in monoid.kinds:
             raise DTypeError(

@@ -25,6 +25,7 @@ from mlc.dialects.tensor.op import (
     OpBuilder,
     Tensor,
     int_property,
+    one_of_property,
     text_property,
 )
 from mlc.dialects.tensor.order import Order
@@ -148,11 +149,7 @@ class ScanOp(OpaqueOp):
             "kind": ("inclusive", "exclusive"),
         }
         for name, expected in known.items():
-            found = text_property(properties, name)
-            if found not in expected:
-                raise DTypeError(
-                    f"mlc.scan: {name} {found!r}; expected one of {', '.join(expected)}"
-                )
+            one_of_property(cls.name, properties, name, expected)
         rank, axis = len(shape_of(operands[0])), int_property(properties, "axis")
         if not 0 <= axis < rank:
             raise ShapeError(f"mlc.scan: axis {axis} of an array with {rank} axes")

@@ -15,7 +15,7 @@ from mlc.dialects.errors import ShapeError
 from mlc.dialects.faults import NONE_FAULTS
 from mlc.dialects.tensor.checked import CheckedInteger
 from mlc.dialects.tensor.element import ElementBuilder
-from mlc.dialects.tensor.op import Array, Tensor, text_property
+from mlc.dialects.tensor.op import Array, Tensor, one_of_property
 
 
 @irdl_op_definition
@@ -44,9 +44,7 @@ class SomeOp(CheckedInteger):
         declared: Tensor | None = None,
     ) -> Tensor:
         found = super().infer(operands, properties, declared)
-        if (name := text_property(properties, "reduction")) not in NONE_FAULTS:
-            expected = ", ".join(NONE_FAULTS)
-            raise ShapeError(f"mlc.some: reduction {name!r}; expected one of {expected}")
+        one_of_property(cls.name, properties, "reduction", NONE_FAULTS, ShapeError)
         return found
 
     @property

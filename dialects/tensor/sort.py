@@ -25,6 +25,7 @@ from mlc.dialects.tensor.op import (
     OpBuilder,
     Tensor,
     TensorOp,
+    one_of_property,
     tensor_of,
     text_property,
 )
@@ -57,8 +58,7 @@ class Sorting(OpaqueOp):
         check_order(cls.name, dtype_of(x.element_type))
         if not shape_of(x):
             raise ShapeError(f"{cls.name}: an array without axes cannot be sorted")
-        if (order := text_property(properties, "order")) not in ORDERS:
-            raise DTypeError(f"{cls.name}: order {order!r}; expected one of {', '.join(ORDERS)}")
+        one_of_property(cls.name, properties, "order", ORDERS)
 
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]

@@ -20,7 +20,7 @@ from xdsl.irdl import VarConstraint, base, eq, operand_def, prop_def, result_def
 
 from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import shape_of, tensor_type
-from mlc.dialects.dtypes import BF16, F32, dtype_of
+from mlc.dialects.dtypes import BF16, F32, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import Elementwise
@@ -56,6 +56,12 @@ def _near(x: Array) -> Array:
     return np.where((near == 0) & (x != 0), away, near).astype(BF16.numpy)
 
 
+def _check_dtype(op: str, x: Tensor, wanted: DType) -> None:
+    """Raises DTypeError for another one."""
+    if (found := dtype_of(x.element_type)) is not wanted:
+        raise DTypeError(f"{op} is not defined for {found.name}; expected {wanted.name}")
+
+
 @irdl_op_definition
 class TermOp(Elementwise):
     """
@@ -84,8 +90,7 @@ class TermOp(Elementwise):
     ) -> Tensor:
         if not 0 <= (number := int_property(properties, "number")) < COUNT:
             raise ShapeError(f"{cls.name}: term {number}; expected 0 to {COUNT - 1}")
-        if (source := dtype_of(operands[0].element_type)) is not F32:
-            raise DTypeError(f"{cls.name} is not defined for {source.name}; expected f32")
+        _check_dtype(cls.name, operands[0], F32)
         return tensor_type(BF16.ir, shape_of(operands[0]))
 
     def reference(self, *operands: Array) -> Array:
@@ -146,8 +151,7 @@ class OfTermsOp(Elementwise):
         declared: Tensor | None = None,
     ) -> Tensor:
         cls.check_same(operands)
-        if (source := dtype_of(operands[0].element_type)) is not BF16:
-            raise DTypeError(f"{cls.name} is not defined for {source.name}; expected bf16")
+        _check_dtype(cls.name, operands[0], BF16)
         return tensor_type(F32.ir, shape_of(operands[0]))
 
     def reference(self, *operands: Array) -> Array:

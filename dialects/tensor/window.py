@@ -27,6 +27,7 @@ from mlc.dialects.tensor.op import (
     Array,
     OpBuilder,
     Tensor,
+    one_of_property,
     same_array,
     tensor_of,
     text_property,
@@ -242,12 +243,11 @@ class WindowOp(Windowed):
         declared: Tensor | None = None,
     ) -> Tensor:
         assert declared is not None
-        name, text = text_property(properties, "monoid"), text_property(properties, "letters")
+        name = one_of_property(cls.name, properties, "monoid", MONOIDS)
+        text = text_property(properties, "letters")
         window = properties["window"]
         assert isinstance(window, DimsAttr)
-        monoid = MONOIDS.get(name)
-        if monoid is None:
-            raise DTypeError(f"mlc.window: monoid {name!r}; expected one of {', '.join(MONOIDS)}")
+        monoid = MONOIDS[name]
         dtype = dtype_of(operands[0].element_type)
         if dtype.kind not in monoid.kinds:
             raise DTypeError(

@@ -105,6 +105,10 @@ class Dispatcher:
         if found is None:
             return self.function(*args, **kwargs)
         ready, call = found
+        return self._run(ready, call, args, kwargs)
+
+    def _run(self, ready: Ready, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call by its program, or by Python where the function may catch what it raises."""
         try:
             return ready.run(call)
         except CaughtError:
@@ -333,10 +337,7 @@ class Dispatcher:
         self.check(call)
         ready = Ready(program, tuple(shapes))
         ready.interpret()
-        try:
-            return ready.run(call)
-        except CaughtError:
-            return self.function(*args, **kwargs)  # as `call`
+        return self._run(ready, call, args, kwargs)
 
     def traced_static(self, values: list[Any]) -> tuple[Call, Program, Sequence[Any], str]:
         """The program for exactly these sizes; leaves no trace in the statistics."""

@@ -7,7 +7,7 @@ from math import ceil
 
 from xdsl.ir import BlockArgument, SSAValue
 
-from mlc.dialects.analysis.matmul_axes import contraction_roles
+from mlc.dialects.analysis.matmul_axes import ContractionRoles, contraction_roles
 from mlc.dialects.dims import product, shape_of
 from mlc.dialects.dtypes import BF16, F8E4M3FN, F8E5M2, F16, F32, DType, dtype_of
 from mlc.dialects.numerics import is_strict, numerics_of
@@ -96,19 +96,33 @@ def _sizes(kernel: KernelOp, op: ContractOp) -> tuple[int, int, int] | None:
         return None
     if is_strict(kernel) and op.dtype is F32:
         return None  # the products are exact, their sums are rounded otherwise
-    known = op.sizes()
-    words = (roles.batch, roles.m, roles.n, roles.k)
-    batches, m, n, k = (product(known[c] for c in word).constant for word in words)
-    if batches is None or m is None or n is None or k is None or min(n, k) < LEAST:
+    sizes = known_sizes(op, roles)
+    if sizes is None or min(sizes[2:]) < LEAST:
         return None
-    operands, result, _ = op.words()
+    operands, _, _ = op.words()
     if dtype.bytes == 1 and any(word[-1] not in roles.k for word in operands):
         return None  # such factors lie along the summed axis. SOURCE: PTX ISA, wgmma
     lying = [w for w, x in zip(operands, factors, strict=True) if isinstance(x[0], BlockArgument)]
-    rows = [(known[word[-1]].constant or 1) * dtype.bytes for word in lying]
-    if (known[result[-1]].constant or 1) % RESULTS or any(x % ALIGNED_BYTES for x in rows):
+    return sizes[:3] if lies_well(op, lying, dtype) else None
+
+
+def known_sizes(op: ContractOp, roles: ContractionRoles) -> tuple[int, int, int, int] | None:
+    """Batches, rows, columns and summed elements of a product; None where one is a symbol."""
+    known = op.sizes()
+    words = (roles.batch, roles.m, roles.n, roles.k)
+    batches, m, n, k = (product(known[c] for c in word).constant for word in words)
+    if batches is None or m is None or n is None or k is None:
         return None
-    return batches, m, n
+    return batches, m, n, k
+
+
+def lies_well(op: ContractOp, words: Sequence[str], dtype: DType) -> bool:
+    """Whether rows of results, and of factors with these letters, are such as copies take."""
+    known, (_, result, _) = op.sizes(), op.words()
+    rows = [(known[word[-1]].constant or 1) * dtype.bytes for word in words]
+    return not (known[result[-1]].constant or 1) % RESULTS and not any(
+        x % ALIGNED_BYTES for x in rows
+    )
 
 
 def _multiplied(kernel: KernelOp) -> set[DType]:

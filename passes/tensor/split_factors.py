@@ -15,9 +15,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.analysis.matmul_axes import ContractionRoles, contraction_roles
+from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.analysis.outside import outside_kernels
-from mlc.dialects.dims import product
 from mlc.dialects.dtypes import BF16, F32
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.target import GpuTarget
@@ -29,7 +28,7 @@ from mlc.dialects.tensor.terms import COUNT, PRODUCTS, OfTermsOp, TermOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.gpu_products import WGMMA
 from mlc.passes.cost.sizes import stored_bytes
-from mlc.passes.gpu.block import LEAST, OF_TERMS, RESULTS, tile_cost
+from mlc.passes.gpu.block import LEAST, OF_TERMS, known_sizes, lies_well, tile_cost
 from mlc.passes.remarks import remark
 
 CORES = 0.77
@@ -66,10 +65,10 @@ def _pays(op: ContractOp, target: GpuTarget) -> bool:
     roles = contraction_roles(op)
     if roles is None or op.dtype is not F32 or op.rounds is not None:
         return False
-    if any(_is_widened(x) for x in op.operands) or not _lie_well(op):
+    sizes = known_sizes(op, roles)
+    if sizes is None or min(sizes[2:]) < LEAST or any(map(_is_widened, op.operands)):
         return False
-    sizes = _sizes(op, roles)
-    if sizes is None or min(sizes[2:]) < LEAST:
+    if not lies_well(op, op.words()[0], BF16):
         return False
     batches, m, n, k = sizes
     work = 2 * k * PRODUCTS[2]
@@ -79,24 +78,6 @@ def _pays(op: ContractOp, target: GpuTarget) -> bool:
     terms = tiles * work / one + moved / target.hbm_bytes_per_s + 2 * target.kernel_start_s
     cores = 2 * batches * m * n * k / (CORES * target.f32_flops_per_s)
     return terms < cores
-
-
-def _sizes(op: ContractOp, roles: ContractionRoles) -> tuple[int, int, int, int] | None:
-    """Batches, rows, columns and summed elements, where they are known."""
-    known = op.sizes()
-    words = (roles.batch, roles.m, roles.n, roles.k)
-    batches, m, n, k = (product(known[c] for c in word).constant for word in words)
-    if batches is None or m is None or n is None or k is None:
-        return None
-    return batches, m, n, k
-
-
-def _lie_well(op: ContractOp) -> bool:
-    """Whether rows of factors and of results are such as copies take."""
-    words, result, _ = op.words()
-    known = op.sizes()
-    last = [known[word[-1]].constant for word in (*words, result) if word]
-    return all(size is not None and size % RESULTS == 0 for size in last)
 
 
 def _is_widened(x: SSAValue) -> bool:

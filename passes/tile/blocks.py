@@ -255,9 +255,9 @@ class _Blocks:
     def _sums(self, body: Block, channel: SSAValue, group: SSAValue) -> SSAValue:
         """Products of steps that follow one another without a wait."""
         token = TokenType(self.sums)
-        begin = self._ready(body, added(body, zeros(self.sums)))
+        begin = added(body, ready(added(body, zeros(self.sums))))
         step = Block(arg_types=[INDEX, token])
-        lhs, rhs = self._get(step, channel)
+        lhs, rhs = got(step, channel)
         sums = self._product(step, lhs, rhs, group, step.args[1])
         step.add_op(wait(sums, 1))
         step.add_op(release(channel, 1))
@@ -271,11 +271,11 @@ class _Blocks:
     def _sums_of_terms(self, body: Block, channel: SSAValue, group: SSAValue) -> SSAValue:
         """Products of terms; those of a step begin at 0."""
         step = Block(arg_types=[INDEX, self.sums])
-        slots, count = self._get(step, channel), len(self.factors[0])
+        slots, count = got(step, channel), len(self.factors[0])
         left, right = slots[:count], slots[count:]
         sums = added(step, zeros(self.sums))
         for order in reversed(range(max(count, len(right)))):
-            token = self._ready(step, sums)
+            token = added(step, ready(sums))
             for k, lhs in enumerate(left):
                 if 0 <= order - k < len(right):
                     token = self._product(step, lhs, right[order - k], group, token)
@@ -287,15 +287,6 @@ class _Blocks:
         loop = self._steps(step, [added(body, zeros(self.sums))])
         body.add_op(loop)
         return loop.outs[0]
-
-    def _ready(self, block: Block, sums: SSAValue) -> SSAValue:
-        made = ReadyOp.create(operands=[sums], result_types=[TokenType(self.sums)])
-        return added(block, made)
-
-    def _get(self, step: Block, channel: SSAValue) -> Sequence[SSAValue]:
-        get = GetOp.create(operands=[channel], result_types=[*self.ring.slots])
-        step.add_op(get)
-        return get.slots
 
     def _product(
         self, step: Block, lhs: SSAValue, rhs: SSAValue, group: SSAValue, init: SSAValue
@@ -408,6 +399,19 @@ def added(block: Block, op: Operation) -> SSAValue:
     """The first result of an op, which stands at the end of a block now."""
     block.add_op(op)
     return op.results[0]
+
+
+def ready(tile: SSAValue) -> ReadyOp:
+    """A tile that is there, as the token of a product."""
+    return ReadyOp.create(operands=[tile], result_types=[TokenType(frag_of(tile))])
+
+
+def got(block: Block, channel: SSAValue) -> Sequence[SSAValue]:
+    """The slots of a ring's next place, which are full."""
+    assert isinstance(channel.type, ChannelType)
+    op = GetOp.create(operands=[channel], result_types=[*channel.type.slots])
+    block.add_op(op)
+    return op.slots
 
 
 def wait(token: SSAValue, pending: int, kind: FragType | None = None) -> WaitOp:

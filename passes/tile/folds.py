@@ -26,13 +26,13 @@ from mlc.dialects.tile.control import ForOp, Loop
 from mlc.dialects.tile.element import EXCESS, MapOp, scalar
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter
 from mlc.dialects.tile.layout import GROUP_ROWS
-from mlc.dialects.tile.pipeline import DotStartOp, ReadyOp
+from mlc.dialects.tile.pipeline import DotStartOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, Layout, TokenType, frag_of
 from mlc.dialects.tile.words import Words
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.axes import Axes, source
-from mlc.passes.tile.blocks import added, release, wait
+from mlc.passes.tile.blocks import added, got, ready, release, wait
 from mlc.passes.tile.elements import ElementRegion
 from mlc.passes.tile.elements import Place as Spot
 from mlc.passes.tile.fold_form import (
@@ -183,14 +183,13 @@ class Folds(StreamProgram):
     # Consumers ------------------------------------------------------------------------------
 
     def consume(self, body: Block, place: Place, left: Left | None) -> list[SSAValue]:
-        rows = self.get(body, self.kept)
+        rows = got(body, self.kept)
         given = self._numbers(body, read_once(self.form)[0], place)
         item = _Item(place, rows, given)
         totals: list[SSAValue] = []
         for kind in self.sums:
             zero = added(body, zeros(kind))
-            ready = ReadyOp.create(operands=[zero], result_types=[TokenType(kind)])
-            totals.append(added(body, ready))
+            totals.append(added(body, ready(zero)))
         totals = self._walk(body, item, totals)
         done = [added(body, wait(x, 0, kind)) for x, kind in zip(totals, self.sums, strict=True)]
         body.add_op(release(self.walked))
@@ -208,7 +207,7 @@ class Folds(StreamProgram):
             at = self._column(item.place, number, step.args[0])
             _, *before = step.args
             known = dict(item.given)
-            columns = self.get(step, self.walked)
+            columns = got(step, self.walked)
             started = [self._product(step, 0, item, columns)]
             for token in before:
                 step.add_op(wait(token, 1))

@@ -13,6 +13,7 @@ from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.terms import OfTermsOp
 from mlc.dialects.tile.element import ElementsOp, ReadOp
 from mlc.dialects.tile.expression import ExpressionsAttr, letter, letters_in, renamed
+from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import view_of
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.panels import holds
@@ -92,15 +93,16 @@ def _reads(view: SSAValue, at: tuple[Dim, ...]) -> list[tuple[SSAValue, tuple[Di
     op = view.owner
     if not isinstance(op, ElementsOp):
         return [(view, at)]
-    found = [op for op in op.body.block.ops if not keeps_values(op)]
-    reads = [x for x in found if isinstance(x, ReadOp)]
-    rest = found[len(reads) :]
-    of_terms = [x for x in rest if isinstance(x, OfTermsOp)]
-    if not reads or len(of_terms) != (len(reads) > 1) or len(rest) != 1 + len(of_terms):
-        raise _computed()
-    if of_terms and list(of_terms[0].operands) != [x.result for x in reads]:
-        raise _computed()
-    return [_place(x, at) for x in reads]
+    match [op for op in op.body.block.ops if not keeps_values(op)]:
+        case [ReadOp() as read, YieldOp()]:
+            return [_place(read, at)]
+        case [*reads, OfTermsOp() as whole, YieldOp()]:
+            found = [x for x in reads if isinstance(x, ReadOp)]
+            if list(whole.operands) == [x.result for x in found]:
+                return [_place(x, at) for x in found]
+        case _:
+            pass
+    raise _computed()
 
 
 def _place(read: ReadOp, at: tuple[Dim, ...]) -> tuple[SSAValue, tuple[Dim, ...]]:

@@ -26,7 +26,7 @@ from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.memory import AllocOp, StoreOp
-from mlc.dialects.tile.pipeline import ChannelOp, ChannelType, GetOp, PutOp, RolesOp, WorkOp
+from mlc.dialects.tile.pipeline import ChannelOp, ChannelType, PutOp, RolesOp, WorkOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, Layout, view_type
 from mlc.dialects.tile.words import Overlap, Raster, Roles, Stages, Tile, Word, Words
@@ -196,13 +196,6 @@ class StreamProgram:
         """The slots of a ring's next place, to be filled."""
         assert isinstance(channel.type, ChannelType)
         op = PutOp.create(operands=[channel], result_types=[*channel.type.slots])
-        block.add_op(op)
-        return op.slots
-
-    def get(self, block: Block, channel: SSAValue) -> Sequence[SSAValue]:
-        """The slots of a ring's next place, which are full."""
-        assert isinstance(channel.type, ChannelType)
-        op = GetOp.create(operands=[channel], result_types=[*channel.type.slots])
         block.add_op(op)
         return op.slots
 

@@ -27,11 +27,11 @@ from mlc.dialects.tile.compute import INDEX, ConvertOp
 from mlc.dialects.tile.control import ForOp, Loop
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter
 from mlc.dialects.tile.layout import GROUP_ROWS
-from mlc.dialects.tile.pipeline import DotStartOp, ReadyOp
+from mlc.dialects.tile.pipeline import DotStartOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import Layout, TokenType
 from mlc.dialects.tile.words import Words
-from mlc.passes.tile.blocks import added, release, wait
+from mlc.passes.tile.blocks import added, got, ready, release, wait
 from mlc.passes.tile.stream_elements import Place, State, StreamElements
 from mlc.passes.tile.stream_form import VALUE, StreamForm
 from mlc.passes.tile.stream_program import Left, StreamProgram, tile
@@ -133,13 +133,13 @@ class Streams(StreamProgram):
     def begin(self, role: Block) -> list[SSAValue]:
         zero, row = added(role, zeros(self.sums)), added(role, zeros(self.row))
         weights = added(role, zeros(tile(GROUP_ROWS, self.tile.n, self.dtype)))
-        return State(weights, self._ready(role, zero), row, [row] * len(self.form.sums)).values
+        return State(weights, added(role, ready(zero)), row, [row] * len(self.form.sums)).values
 
     def consume(self, body: Block, place: Place, left: Left | None) -> list[SSAValue]:
         elements = self._elements(place)
-        (query,) = self.get(body, self.channels[0])
+        (query,) = got(body, self.channels[0])
         state = self._begin(body, elements)
-        scores = self._scores(body, query, self.get(body, self.channels[1])[0], place)
+        scores = self._scores(body, query, got(body, self.channels[1])[0], place)
         products = None if left is None else self._last(body, State.of(left[1]))
         found = added(body, wait(scores, 0 if products is None else 1, self.scores))
         body.add_op(release(self.channels[1]))
@@ -167,7 +167,7 @@ class Streams(StreamProgram):
 
     def _last(self, block: Block, state: State) -> SSAValue:
         """Starts the last product of an item."""
-        return self._products(block, state, self.get(block, self.channels[2])[0])
+        return self._products(block, state, got(block, self.channels[2])[0])
 
     def _total(self, block: Block, products: SSAValue) -> SSAValue:
         """The last product, once it is there."""
@@ -188,15 +188,10 @@ class Streams(StreamProgram):
     def _begin(self, body: Block, elements: StreamElements) -> State:
         """Before the first trip."""
         zero = added(body, zeros(self.sums))
-        token = self._ready(body, zero)
+        token = added(body, ready(zero))
         top = elements.constant(body, float("-inf"))
         sums = [elements.constant(body, 0.0) for _ in self.form.sums]
         return State(zero, token, top, sums)
-
-    def _ready(self, block: Block, total: SSAValue) -> SSAValue:
-        """Sums of products that are there."""
-        made = ReadyOp.create(operands=[total], result_types=[TokenType(self.sums)])
-        return added(block, made)
 
     @property
     def _ragged(self) -> int | None:
@@ -207,8 +202,8 @@ class Streams(StreamProgram):
     def _trip(self, step: Block, elements: StreamElements, query: SSAValue, place: Place) -> None:
         back, *carried = step.args
         state = State.of(carried)
-        scores = self._scores(step, query, self.get(step, self.channels[1])[0], place)
-        products = self._products(step, state, self.get(step, self.channels[2])[0])
+        scores = self._scores(step, query, got(step, self.channels[1])[0], place)
+        products = self._products(step, state, got(step, self.channels[2])[0])
         found = added(step, wait(scores, 1, self.scores))
         step.add_op(release(self.channels[1]))
         named = Positions()
@@ -217,7 +212,7 @@ class Streams(StreamProgram):
         factor, weights, state = elements.follow(step, found, state, column, None, masked=masked)
         total = added(step, wait(products, 0, self.sums))
         step.add_op(release(self.channels[2]))
-        state.total = self._ready(step, elements.scaled(step, total, factor))
+        state.total = added(step, ready(elements.scaled(step, total, factor)))
         state.weights = self._narrow(step, weights)
         step.add_op(YieldOp.of(*state.values))
 

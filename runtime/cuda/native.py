@@ -177,12 +177,12 @@ class NativeDriver:
         try:
             for k in range(count):
                 node, before = ctypes.c_void_p(first + 8 * k), ctypes.c_void_p(first + 8 * (k - 1))
-                begins_early = self._begins_early(launches + 72 * k)
-                alone = k == 0 or begins_early
-                behind = (None, ctypes.c_size_t(0)) if alone else (before, ctypes.c_size_t(1))
+                early = k > 0 and self._begins_early(launches + 72 * k)
+                waits = k > 0 and not early
+                behind = (before, ctypes.c_size_t(1)) if waits else (None, ctypes.c_size_t(0))
                 parameters = ctypes.c_void_p(launches + 72 * k)
                 self._ask("cuGraphAddKernelNode_v2", node, graph, *behind, parameters)
-                if k and begins_early:
+                if early:
                     edge = (ctypes.c_ubyte * 8)(*_PROGRAMMATIC)
                     self._ask(
                         "cuGraphAddDependencies_v2", graph, before, node, edge, ctypes.c_size_t(1)

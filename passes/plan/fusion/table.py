@@ -127,12 +127,12 @@ class Table:
             entry.inner = elements_of(op.iteration())
         if kind != "view":
             entry.weight = point_cost(type(op), op.dtype, self.clock.target)
-            entry.light = op.WEIGHT
             entry.is_widened = isinstance(op, OfTermsOp)
             entry.is_convert = entry.is_widened or isinstance(op, ConvertOp)
-            entry.ops = ops_of(op)
-            if STORED in op.attributes or isinstance(op, TermOp):
-                entry.rule = "factor" if isinstance(op, TermOp) else "views"
+            entry.ops, entry.light = ops_of(op), op.WEIGHT
+            entry.rule = "factor" if isinstance(op, TermOp) else None
+            if STORED in op.attributes:
+                entry.rule = "views"
         entry.bytes, entry.write = fact.bytes, fact.seconds
         entry.stream = self._stream(value, None, fact.bytes, fact.bytes)
 
