@@ -28,6 +28,7 @@ from xdsl.irdl import (
     eq,
     irdl_attr_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -276,21 +277,27 @@ class BarrierExpectOp(IRDLOperation):
 @irdl_op_definition
 class BarrierArriveOp(IRDLOperation):
     """
-    One arrival of each thread for which the predicate holds.
+    One arrival of each thread for which the predicate holds; at the same barrier of another block
+    of the cluster, if one is named.
 
     ```mlir
     mlc_gpu.barrier_arrive %b if %p
+    mlc_gpu.barrier_arrive %b of %block if %p
     ```
     """
 
     name = "mlc_gpu.barrier_arrive"
     barrier = operand_def(i32)
     condition = operand_def(i1)
-    assembly_format = "$barrier `if` $condition attr-dict"
+    block = opt_operand_def(i32)
+    assembly_format = "$barrier (`of` $block^)? `if` $condition attr-dict"
 
     @staticmethod
-    def of(barrier: SSAValue, condition: SSAValue) -> BarrierArriveOp:
-        return BarrierArriveOp.create(operands=[barrier, condition])
+    def of(
+        barrier: SSAValue, condition: SSAValue, block: SSAValue | None = None
+    ) -> BarrierArriveOp:
+        operands = [barrier, condition, *([] if block is None else [block])]
+        return BarrierArriveOp.create(operands=operands)
 
 
 @irdl_op_definition
@@ -353,10 +360,12 @@ class PrefetchMapOp(IRDLOperation):
 class BulkLoadOp(IRDLOperation):
     """
     Asks for a box of an array from a place on, which has a subscript for each axis; what lies
-    outside is 0. Its bytes count for the barrier.
+    outside is 0. Its bytes count for the barrier. Of a cluster of so many blocks each has it, where
+    its own slot and barrier are.
 
     ```mlir
     mlc_gpu.bulk_load %m[%row, %column] to %slot, %b : !mlc_gpu.tensor_map
+    mlc_gpu.bulk_load %m[%row, %column] to %slot, %b cluster 2 : !mlc_gpu.tensor_map
     ```
     """
 
@@ -365,13 +374,28 @@ class BulkLoadOp(IRDLOperation):
     slot = operand_def(i32)
     barrier = operand_def(i32)
     at = var_operand_def(i32)
-    assembly_format = "$map `[` $at `]` `to` $slot `,` $barrier attr-dict `:` type($map)"
+    cluster = opt_prop_def(COUNT)
+    assembly_format = (
+        "$map `[` $at `]` `to` $slot `,` $barrier (`cluster` $cluster^)? attr-dict `:` type($map)"
+    )
 
     @staticmethod
     def of(
-        described: SSAValue, at: Sequence[SSAValue], slot: SSAValue, barrier: SSAValue
+        described: SSAValue,
+        at: Sequence[SSAValue],
+        slot: SSAValue,
+        barrier: SSAValue,
+        blocks: int = 1,
     ) -> BulkLoadOp:
-        return BulkLoadOp.create(operands=[described, slot, barrier, *at])
+        return BulkLoadOp.create(
+            operands=[described, slot, barrier, *at],
+            properties={"cluster": number(blocks)} if blocks > 1 else {},
+        )
+
+    @property
+    def blocks(self) -> int:
+        """That get the box."""
+        return 1 if self.cluster is None else self.cluster.value.data
 
 
 @irdl_op_definition

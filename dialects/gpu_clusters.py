@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, MemRefType
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, MemRefType, i1, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
@@ -70,6 +70,63 @@ class ClusterBarrierOp(IRDLOperation):
 
 
 @irdl_op_definition
+class SignalOp(IRDLOperation):
+    """
+    Writes 1: whoever awaits it, in any block, sees what this warp has written before. One thread of
+    the warp does, for which the predicate holds, once they all have waited for each other.
+
+    ```mlir
+    mlc_gpu.signal %flags[%i] if %first : memref<1056xi32>
+    ```
+    """
+
+    name = "mlc_gpu.signal"
+    buffer = operand_def(MemRefType)
+    at = operand_def(IndexType)
+    condition = operand_def(i1)
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = "$buffer `[` $at `]` `if` $condition attr-dict `:` type($buffer)"
+
+    @staticmethod
+    def of(buffer: SSAValue, at: SSAValue, condition: SSAValue) -> SignalOp:
+        return SignalOp.create(operands=(buffer, at, condition))
+
+    def verify_(self) -> None:
+        _flags(self.name, self.buffer)
+
+
+@irdl_op_definition
+class AwaitOp(IRDLOperation):
+    """
+    Waits until it is not 0. Only what blocks with smaller numbers signal may be awaited: they have
+    been started before.
+
+    ```mlir
+    mlc_gpu.await %flags[%i] : memref<1056xi32>
+    ```
+    """
+
+    name = "mlc_gpu.await"
+    buffer = operand_def(MemRefType)
+    at = operand_def(IndexType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$buffer `[` $at `]` attr-dict `:` type($buffer)"
+
+    @staticmethod
+    def of(buffer: SSAValue, at: SSAValue) -> AwaitOp:
+        return AwaitOp.create(operands=(buffer, at))
+
+    def verify_(self) -> None:
+        _flags(self.name, self.buffer)
+
+
+def _flags(name: str, buffer: SSAValue) -> None:
+    kind = cast("MemRefType[Attribute]", buffer.type)
+    if kind.element_type != i32 or len(kind.get_shape()) != 1:
+        raise VerifyException(f"{name}: {kind}; expected a buffer of i32 with one axis")
+
+
+@irdl_op_definition
 class FollowOp(IRDLOperation):
     """
     Waits until the kernels that were started before have ended, and what they wrote is there.
@@ -101,4 +158,11 @@ class LeadOp(IRDLOperation):
     assembly_format = "attr-dict"
 
 
-CLUSTERS: Sequence[type[IRDLOperation]] = (SendOp, ClusterBarrierOp, FollowOp, LeadOp)
+CLUSTERS: Sequence[type[IRDLOperation]] = (
+    SendOp,
+    ClusterBarrierOp,
+    SignalOp,
+    AwaitOp,
+    FollowOp,
+    LeadOp,
+)

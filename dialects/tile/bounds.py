@@ -175,7 +175,9 @@ def _largest(atom: str, letters: Mapping[str, Sequence[Dim]], named: Positions) 
         assert isinstance(value, BlockArgument)
         step = op.steps.data[value.index].value.data
         extents = op.extents.data[value.index].data
-        return [n - math.gcd(step, multiple(n, named)) for n in extents]
+        shared = op.threads is None and value.index == 0  # a cluster has items past the end
+        whole = step * (op.blocks if shared else 1)
+        return [n + (whole - step - math.gcd(whole, multiple(n, named))) for n in extents]
     if not isinstance(op, ForOp) or not isinstance(value, BlockArgument):
         return []
     for axis, (index, size, loop) in enumerate(zip(op.indices, op.sizes, op.loops, strict=True)):
@@ -225,6 +227,8 @@ def multiple_of(value: SSAValue) -> int:
     if isinstance(op, WorkOp) and value in op.positions:
         assert isinstance(value, BlockArgument)
         return op.steps.data[value.index].value.data
+    if isinstance(op, WorkOp) and op.part is not None and value in op.part:
+        return op.step_size
     if not isinstance(op, ForOp):
         return 1
     unit = op.deal.data.unit if op.deal is not None else None

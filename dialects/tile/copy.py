@@ -42,7 +42,8 @@ class CopyOp(IRDLOperation):
     outside the target it writes nothing. Letters have the sizes of the target's axes that are
     theirs alone, or else those after `over`. Dealt by a letter, each worker of the team copies
     contiguous shares of it. `via` names what the target copies with, where it has a choice. `part`:
-    the rest of a slot is left as it is, and what is computed of it is not used.
+    the rest of a slot is left as it is, and what is computed of it is not used. `multicast`: the
+    blocks of a cluster copy the same to a slot of each, every one of them a part.
 
     ```mlir
     mlc_tile.copy %b[%g, %p, 0] -> %bp "k (J n) -> J k n" deal(team, J)
@@ -59,6 +60,7 @@ class CopyOp(IRDLOperation):
     deal = opt_prop_def(StringAttr)  # a letter
     via = opt_prop_def(StringAttr)
     part = opt_prop_def(UnitAttr)
+    multicast = opt_prop_def(UnitAttr)
     source = operand_def(ViewType)
     target = operand_def(ViewType)
     positions = var_operand_def(INDEX)
@@ -76,6 +78,7 @@ class CopyOp(IRDLOperation):
         deal: str | None = None,
         via: str | None = None,
         part: bool = False,
+        multicast: bool = False,
     ) -> CopyOp:
         properties: dict[str, Attribute] = {
             "source_at": source[1],
@@ -88,9 +91,21 @@ class CopyOp(IRDLOperation):
             "deal": StringAttr(deal) if deal else None,
             "via": StringAttr(via) if via else None,
             "part": UnitAttr() if part else None,
+            "multicast": UnitAttr() if multicast else None,
         }
         properties |= {k: v for k, v in optional.items() if v is not None}
         return CopyOp.create(operands=[source[0], target[0], *positions], properties=properties)
+
+    @property
+    def is_multicast(self) -> bool:
+        """Whether blocks of a cluster make it together."""
+        return self.multicast is not None
+
+    @property
+    def source_positions(self) -> list[SSAValue]:
+        """On which depends where it reads."""
+        used = {name for dim in self.source_at.data for name in dim.symbols()}
+        return [x for n, x in enumerate(self.positions) if f"%{n}" in used]
 
     @property
     def words(self) -> Letters:
@@ -167,6 +182,10 @@ class CopyOp(IRDLOperation):
                 raise VerifyException(f"{self.name}: no axis has letter {c}")
         if self.part is not None and not view_of(self.target).is_slot:
             raise VerifyException(f"{self.name}: part of {self.target.type}; expected a slot")
+        if self.is_multicast and not (view_of(self.target).is_slot and self.via is not None):
+            raise VerifyException(
+                f"{self.name}: multicast to {self.target.type}; expected a slot, and via what"
+            )
         if self.deal is not None and self.deal.data not in words.letters:
             raise VerifyException(f"{self.name}: dealt by {self.deal.data}, which is no letter")
         self.where()
@@ -188,6 +207,8 @@ class CopyOp(IRDLOperation):
             printer.print_string(f" deal(team, {self.deal.data})")
         if self.via is not None:
             printer.print_string(f" via {self.via.data}")
+        if self.is_multicast:
+            printer.print_string(" multicast")
         printer.print_op_attributes(self.attributes)
 
     @classmethod
@@ -207,9 +228,10 @@ class CopyOp(IRDLOperation):
                 parser.parse_punctuation(",")
                 deal = parser.parse_identifier()
         via = parser.parse_identifier() if parser.parse_optional_keyword("via") else None
+        multicast = parser.parse_optional_keyword("multicast") is not None
         op = cls.of(
             source, target, letters, positions.values, over=over, fill=fill, deal=deal, via=via,
-            part=part,
+            part=part, multicast=multicast,
         )  # fmt: skip
         op.attributes |= parser.parse_optional_attr_dict()
         return op

@@ -15,6 +15,7 @@ from xdsl.irdl import (
     opt_prop_def,
     opt_result_def,
     prop_def,
+    region_def,
     result_def,
     traits_def,
     var_region_def,
@@ -34,6 +35,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.tile.compute import INDEX, DotOp, Product
+from mlc.dialects.tile.expression import parse_value
 from mlc.dialects.tile.memory import LoadOp
 from mlc.dialects.tile.region import YieldOp, check_yield, parse_body, print_body
 from mlc.dialects.tile.types import FragType, TokenType, ViewType, frag_of, view_of
@@ -42,6 +44,7 @@ from mlc.dialects.tile.work import WorkOp
 ROLES = {"producer": "warps", "consumer": "groups", "store": "warps"}
 """Who fills slots, who multiplies them, who writes results; and of what each consists."""
 THREADS = {"warps": 32, "groups": 128}
+GROUP_WARPS = THREADS["groups"] // THREADS["warps"]
 REGISTERS = 65536
 """Of a streaming multiprocessor. SOURCE: CUDA programming guide, compute capability 9.0"""
 I64 = IntegerAttr.constr(eq(i64))
@@ -342,6 +345,105 @@ class RolesOp(IRDLOperation):
         return op
 
 
+@irdl_op_definition
+class JoinOp(IRDLOperation):
+    """
+    Of an item that comes in parts each part has a tile. Whoever has the last steps waits for the
+    others, adds their tiles to its own, in the order of steps, and runs the region with the sum.
+    `partial` has a tile for each block and group; `arrived` says, for each block and warp, 0 at
+    first, whether it is there.
+
+    ```mlir
+    mlc_tile.join %whole = %sums of %group part(%from, %to) through %partial, %arrived
+        : !mlc_tile.frag<64x256xf32>, !mlc_tile.view<132x2x64x256xf32>, !mlc_tile.view<132x8xi32> {
+      ...
+    }
+    ```
+    """
+
+    name = "mlc_tile.join"
+    value = operand_def(FragType)
+    group = operand_def(INDEX)
+    first = operand_def(INDEX)
+    end = operand_def(INDEX)
+    partial = operand_def(ViewType)
+    arrived = operand_def(ViewType)
+    body = region_def("single_block")
+    traits = traits_def(RecursiveMemoryEffect(), SingleBlockImplicitTerminator(YieldOp))
+
+    @property
+    def work(self) -> WorkOp:
+        """Whose items come in parts; VerifyException where there is none."""
+        above = self.parent_op()
+        while above is not None and not isinstance(above, WorkOp):
+            above = above.parent_op()
+        if above is None or above.part != (self.first, self.end):
+            raise VerifyException(f"{self.name}: expected the part of an item of mlc_tile.work")
+        return above
+
+    def verify_(self) -> None:
+        if [a.type for a in self.body.block.args] != [self.value.type]:
+            raise VerifyException(f"{self.name}: the region takes a {self.value.type}")
+        check_yield(self.name, self.body.block, ())
+        work, shape = self.work, frag_of(self.value).shape
+        blocks = work.sharing
+        partial, arrived = (
+            tuple(d.constant or 0 for d in view_of(x).shape) for x in (self.partial, self.arrived)
+        )
+        several = len(partial) == 2 + len(shape) and partial[0] == blocks
+        if not several or partial[2:] != shape or arrived != (blocks, GROUP_WARPS * partial[1]):
+            raise VerifyException(
+                f"{self.name}: through {self.partial.type}, {self.arrived.type}; expected"
+                f" {blocks} x groups x {' x '.join(map(str, shape))}, and {blocks} x warps"
+            )
+        if any(isinstance(op, _OnChannel) for op in self.body.walk()):
+            raise VerifyException(f"{self.name}: some do not run the region: no channel is used")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.body.block.args[0])
+        printer.print_string(" = ")
+        printer.print_ssa_value(self.value)
+        printer.print_string(" of ")
+        printer.print_ssa_value(self.group)
+        printer.print_string(" part(")
+        printer.print_list((self.first, self.end), printer.print_ssa_value)
+        printer.print_string(") through ")
+        printer.print_list((self.partial, self.arrived), printer.print_ssa_value)
+        printer.print_string(" : ")
+        kinds = (self.value.type, self.partial.type, self.arrived.type)
+        printer.print_list(kinds, printer.print_attribute)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        print_body(printer, self.body)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> JoinOp:
+        whole = parser.parse_argument(expect_type=False)
+        parser.parse_punctuation("=")
+        value = parse_value(parser)
+        parser.parse_keyword("of")
+        group = parse_value(parser)
+        parser.parse_keyword("part")
+        with parser.in_parens():
+            first = parse_value(parser)
+            parser.parse_punctuation(",")
+            end = parse_value(parser)
+        parser.parse_keyword("through")
+        partial = parse_value(parser)
+        parser.parse_punctuation(",")
+        arrived = parse_value(parser)
+        parser.parse_punctuation(":")
+        parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        op = cls.create(
+            operands=[value, group, first, end, partial, arrived],
+            regions=[parse_body(parser, [whole.resolve(value.type)])],
+            attributes={} if attributes is None else attributes.data,
+        )
+        ensure_terminator(op, SingleBlockImplicitTerminator(YieldOp))
+        return op
+
+
 def _only_copies(name: str, block: Block) -> None:
     for op in block.walk():
         reads = isinstance(op, GetOp | DotOp | DotStartOp)
@@ -366,4 +468,5 @@ def _one_producer(roles: RolesOp) -> None:
 
 PIPELINE = (
     ChannelOp, PutOp, GetOp, ReleaseOp, DotStartOp, ReadyOp, WaitOp, WorkOp, RolesOp,
+    JoinOp,
 )  # fmt: skip

@@ -242,6 +242,30 @@ class Raster(Word):
 
 
 @dataclass(frozen=True)
+class Cluster(Word):
+    """
+    Two blocks take tiles of adjacent rows at the same time, and copy the steps of `b`, which both
+    read, together: each copies a part for both.
+    """
+
+    NAME = "cluster"
+    blocks: int = bare(least=2, most=2)
+
+
+@dataclass(frozen=True)
+class SplitK(Word):
+    """
+    So many blocks take as many tiles, again and again; those that are left come in parts along `k`,
+    at most so many, if there are blocks that help: see `dialects/tile/parts.py`. Of each tile the
+    block with the last steps adds the other parts to its own.
+    """
+
+    NAME = "split_k"
+    blocks: int = named(most=4096)
+    parts: int = named(least=2, most=64)
+
+
+@dataclass(frozen=True)
 class Overlap(Word):
     """
     What a stream does at the same time. `items`: the last product of an item is multiplied with the
@@ -321,8 +345,8 @@ WORDS: dict[str, type[Word]] = {
     word.NAME: word
     for word in (
         Block, Strip, Split, Pack, Register, Via, Prefetch, Edge, Sums, Epilogue, Case,
-        Grain, Tile, Stages, Roles, Raster, Overlap, Hold, Vector, Unroll, Turn, Nontemporal,
-        Flat, Rows, Share, Threads, Stage,
+        Grain, Tile, Stages, Roles, Raster, Cluster, SplitK, Overlap, Hold, Vector, Unroll, Turn,
+        Nontemporal, Flat, Rows, Share, Threads, Stage,
     )
 }  # fmt: skip
 """Every word by its name."""

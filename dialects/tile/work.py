@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.tile.compute import INDEX
+from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.expression import (
     ExpressionsAttr,
     Positions,
@@ -34,6 +35,7 @@ from mlc.dialects.tile.expression import (
     parse_bound,
     print_bound,
 )
+from mlc.dialects.tile.parts import Arithmetic, Number, Parts
 from mlc.dialects.tile.region import (
     YieldOp,
     check_yield,
@@ -46,6 +48,9 @@ from mlc.dialects.tile.region import (
 )
 
 WARP = 32
+PAIR = 2
+"""Blocks of a cluster in roles, each of which takes a whole multiprocessor: two are neighbours, of
+four some are left without. Measured: docs/measurements.md, "Products of bf16 on a GPU"."""
 
 
 @irdl_op_definition
@@ -57,7 +62,12 @@ class WorkOp(IRDLOperation):
     `down`: along the last axis the last positions come first.
     Outside roles `threads` of a block compute an item together: each row of a tile belongs to as
     many, which hold vectors of `lanes` elements of it in turn. A `cluster` of so many blocks has an
-    item, which is one row then, together.
+    item, which is one row then, together. In roles it has items that are adjacent along the first
+    axis, one each and at the same time, also past the end; what `multicast` copies bring does not
+    depend on the place along that axis.
+    With `split_k` each item has an axis of steps; items that do not suffice for so many blocks come
+    in at most so many parts each: see `dialects/tile/parts.py`. The region then takes where its
+    part begins and ends, too.
     In roles, items may carry values; the region then takes the positions of the item before, too,
     which lie past the end of each axis where there was none, and the op gives those of the last.
 
@@ -66,6 +76,12 @@ class WorkOp(IRDLOperation):
       ...
     }
     mlc_tile.work %i in "M" step 4 raster 1 threads 128 lanes 8 {
+      ...
+    }
+    mlc_tile.work %i in "M" step 128, %j in "N" step 256 raster 8 cluster 2 {
+      mlc_tile.copy %b[%j] -> %y "n k -> n k" via tma multicast
+    }
+    mlc_tile.work %i in "M" step 64 raster 1 split_k(%from, %to in 512 step 64 blocks 9 parts 4) {
       ...
     }
     %last, %s = mlc_tile.work %i in "M" step 4 raster 1 after(%before) carry(%c = %x)
@@ -85,6 +101,8 @@ class WorkOp(IRDLOperation):
     paired = opt_prop_def(UnitAttr)
     down = opt_prop_def(UnitAttr)
     after = opt_prop_def(UnitAttr)
+    depth = opt_prop_def(ExpressionsAttr)
+    shares = opt_prop_def(ArrayAttr[IntegerAttr])  # elements of a step, blocks, parts
     inits = var_operand_def()
     outs = var_result_def()
     body = region_def("single_block")
@@ -106,29 +124,67 @@ class WorkOp(IRDLOperation):
             raise VerifyException(f"{self.name}: the last positions come first in roles alone")
         if (self.threads is None) != (self.lanes is None):
             raise VerifyException(f"{self.name}: expected both threads and lanes, or neither")
-        if self.cluster is not None and (
-            self.threads is None
-            or self.blocks not in (2, 4, 8)
-            or self.steps.data[0].value.data > 1
-        ):
-            raise VerifyException(
-                f"{self.name}: cluster {self.blocks}; expected 2, 4 or 8 blocks whose threads have"
-                " a row"
-            )
+        self._check_cluster()
+        self._check_parts()
         if self.threads is not None and self.lanes is not None:
             self._check_threads(self.threads.value.data, self.lanes.value.data)
+
+    def _check_parts(self) -> None:
+        if (self.depth is None) != (self.shares is None):
+            raise VerifyException(f"{self.name}: expected an axis of steps, and who shares them")
+        if self.depth is None or self.shares is None:
+            return
+        numbers = [x.value.data for x in self.shares]
+        if len(numbers) != 3 or min(numbers) < 1 or numbers[1] % self.blocks:
+            raise VerifyException(
+                f"{self.name}: split_k {numbers}; expected elements of a step, a multiple of"
+                f" {self.blocks} blocks, and parts"
+            )
+        check_positions(self.name, self.depth.data, ())
+        if self.after is not None or self.paired is not None or self.threads is not None:
+            raise VerifyException(
+                f"{self.name}: parts of items; expected roles, and items neither in pairs nor"
+                " after one another"
+            )
+
+    def _check_cluster(self) -> None:
+        copies = [op for op in self.body.walk() if isinstance(op, CopyOp) and op.is_multicast]
+        if copies and (self.cluster is None or self.threads is not None):
+            raise VerifyException(f"{copies[0].name}: multicast, of items that no cluster takes")
+        row = self.positions[0]
+        if any(x is row for op in copies for x in op.source_positions):
+            raise VerifyException(
+                f"{copies[0].name}: multicast from a place that is another one in each block"
+            )
+        if self.cluster is None:
+            return
+        known = (PAIR,) if self.threads is None else (2, 4, 8)
+        if self.blocks not in known:
+            expected = " or ".join(map(str, known))
+            raise VerifyException(f"{self.name}: cluster {self.blocks}; expected {expected} blocks")
+        if self.threads is not None and self.steps.data[0].value.data > 1:
+            raise VerifyException(f"{self.name}: a cluster whose threads have several rows")
+        if self.threads is None and (
+            self.paired is not None
+            or self.after is not None
+            or self.raster.value.data % self.blocks
+        ):
+            raise VerifyException(
+                f"{self.name}: cluster {self.blocks}; expected a multiple as raster, and items"
+                " neither in pairs nor after one another"
+            )
 
     def _check_carried(self) -> None:
         axes = len(self.steps)
         positions = [INDEX] * (axes if self.after is None else 2 * axes)
+        positions += [INDEX] * (0 if self.depth is None else 2)
         kinds = [x.type for x in self.inits]
         if [a.type for a in self.body.block.args] != [*positions, *kinds]:
             raise VerifyException(
                 f"{self.name}: the region takes a position of index for each axis, after an item"
                 " those of the item before, and what is carried"
             )
-        if self.after is None:
-            positions = []
+        positions = [] if self.after is None else positions
         if [x.type for x in self.outs] != [*positions[axes:], *kinds]:
             raise VerifyException(
                 f"{self.name}: expected results: positions of the last item, and what is carried"
@@ -147,6 +203,33 @@ class WorkOp(IRDLOperation):
         """Of the item before."""
         axes = len(self.steps)
         return tuple(self.body.block.args[axes : 2 * axes]) if self.after is not None else ()
+
+    @property
+    def part(self) -> tuple[BlockArgument, BlockArgument] | None:
+        """Where a part of an item begins and ends, along the axis of steps."""
+        if self.depth is None:
+            return None
+        first, end = self.body.block.args[len(self.steps) : len(self.steps) + 2]
+        return first, end
+
+    @property
+    def step_size(self) -> int:
+        """Elements of a step of an item that comes in parts."""
+        assert self.shares is not None
+        return self.shares.data[0].value.data
+
+    @property
+    def sharing(self) -> int:
+        """Blocks that share items."""
+        assert self.shares is not None
+        return self.shares.data[1].value.data
+
+    def parts(self, a: Arithmetic, items: Number, depth: Number, blocks: int) -> Parts:
+        """How so many blocks, or clusters of them, share items of a depth."""
+        assert self.shares is not None
+        step, most = self.step_size, self.shares.data[2].value.data
+        steps = a.div(a.add(depth, step - 1), step)
+        return Parts(a, items, steps, blocks, most)
 
     @property
     def carried(self) -> tuple[BlockArgument, ...]:
@@ -200,6 +283,13 @@ class WorkOp(IRDLOperation):
             )
         if self.cluster is not None:
             printer.print_string(f" cluster {self.blocks}")
+        if (part := self.part) is not None and self.depth is not None:
+            step, blocks, most = (x.value.data for x in self.shares or ())
+            printer.print_string(" split_k(")
+            printer.print_list(part, printer.print_ssa_value)
+            printer.print_string(" in ")
+            print_bound(printer, self.depth, ())
+            printer.print_string(f" step {step} blocks {blocks} parts {most})")
         if self.after is not None:
             self._print_carried(printer)
         printer.print_op_attributes(self.attributes, print_keyword=True)
@@ -243,6 +333,8 @@ class WorkOp(IRDLOperation):
             spread["lanes"] = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
         if parser.parse_optional_keyword("cluster"):
             spread["cluster"] = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
+        if parser.parse_optional_keyword("split_k"):
+            names += _parse_parts(parser, spread)
         pairs: list[tuple[Parser.UnresolvedArgument, SSAValue]] = []
         if parser.parse_optional_keyword("after"):
             spread["after"] = UnitAttr()
@@ -274,3 +366,21 @@ class WorkOp(IRDLOperation):
         if attributes is not None:
             op.attributes |= attributes.data
         return op
+
+
+def _parse_parts(
+    parser: Parser, spread: dict[str, Attribute]
+) -> tuple[Parser.UnresolvedArgument, Parser.UnresolvedArgument]:
+    """``(%from, %to in 512 step 64 blocks 9 parts 4)``: both ends; the rest goes to `spread`."""
+    with parser.in_parens():
+        first = parser.parse_argument(expect_type=False)
+        parser.parse_punctuation(",")
+        end = parser.parse_argument(expect_type=False)
+        parser.parse_keyword("in")
+        spread["depth"] = parse_bound(parser, Positions())
+        numbers: list[IntegerAttr] = []
+        for word in ("step", "blocks", "parts"):
+            parser.parse_keyword(word)
+            numbers.append(IntegerAttr(parser.parse_integer(allow_boolean=False), i64))
+        spread["shares"] = ArrayAttr(numbers)
+    return first, end

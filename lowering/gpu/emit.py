@@ -12,7 +12,15 @@ from xdsl.ir import Attribute, Operation
 
 from mlc.dialects import functions, gpu, par, vec
 from mlc.dialects.gpu_async import RegistersOp
-from mlc.dialects.gpu_clusters import CLUSTER_ATTRIBUTE, ClusterBarrierOp, FollowOp, LeadOp, SendOp
+from mlc.dialects.gpu_clusters import (
+    CLUSTER_ATTRIBUTE,
+    AwaitOp,
+    ClusterBarrierOp,
+    FollowOp,
+    LeadOp,
+    SendOp,
+    SignalOp,
+)
 from mlc.dialects.gpu_copies import CopyAsyncOp, CopyGroupOp, CopyWaitOp
 from mlc.dialects.lanes import element_of, lanes_of, like
 from mlc.dialects.launch import GpuKernel, GpuProgram
@@ -142,6 +150,22 @@ def _send(e: FunctionText, op: SendOp) -> None:
     e.do(f'call void asm sideeffect "{body}", "{kinds}"(i32 {here}, i32 {block}, i{bits} {word})')
 
 
+def _signal(e: FunctionText, op: SignalOp) -> None:
+    place = e.address(e.buffer(op.buffer), [op.at])
+    body = "@$1 st.release.gpu.global.b32 [$0], 1;"
+    arguments = f"ptr {place}, i1 {e[op.condition]}"
+    e.do(f'call void asm sideeffect "{body}", "l,b,~{{memory}}"({arguments})')
+
+
+def _await(e: FunctionText, op: AwaitOp) -> None:
+    place = e.address(e.buffer(op.buffer), [op.at])
+    body = (
+        "{ .reg .pred P; .reg .b32 found; AGAIN: ld.acquire.gpu.global.b32 found, [$0];"
+        " setp.eq.b32 P, found, 0; @P bra AGAIN; }"
+    )
+    e.do(f'call void asm sideeffect "{body}", "l,~{{memory}}"(ptr {place})')
+
+
 def _cluster_barrier(e: FunctionText, op: ClusterBarrierOp) -> None:
     body = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
     e.do(f'call void asm sideeffect "{body}", "~{{memory}}"()')
@@ -247,6 +271,8 @@ GPU_RULES.on(gpu.SharedOp, _shared)
 GPU_RULES.on(gpu.ShuffleOp, _shuffle)
 GPU_RULES.on(SendOp, _send)
 GPU_RULES.on(ClusterBarrierOp, _cluster_barrier)
+GPU_RULES.on(SignalOp, _signal)
+GPU_RULES.on(AwaitOp, _await)
 GPU_RULES.on(FollowOp, _follow)
 GPU_RULES.on(LeadOp, _lead)
 GPU_RULES.on(CopyAsyncOp, _copy_async)

@@ -71,8 +71,15 @@ def _barrier_expect(e: FunctionText, op: ga.BarrierExpectOp) -> None:
 
 
 def _barrier_arrive(e: FunctionText, op: ga.BarrierArriveOp) -> None:
-    body = "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];"
-    _asm(e, body, "r,b", f"i32 {e[op.barrier]}, i1 {e[op.condition]}")
+    arguments = f"i32 {e[op.barrier]}, i1 {e[op.condition]}"
+    if op.block is None:
+        _asm(e, "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b", arguments)
+        return
+    body = (
+        "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $2;"
+        " @$1 mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+    )
+    _asm(e, body, "r,b,r", f"{arguments}, i32 {e[op.block]}")
 
 
 def _barrier_wait(e: FunctionText, op: ga.BarrierWaitOp) -> None:
@@ -99,9 +106,12 @@ def _places(e: FunctionText, at: Sequence[SSAValue], first: int) -> tuple[str, s
 
 def _bulk_load(e: FunctionText, op: ga.BulkLoadOp) -> None:
     axes, places = _places(e, op.at, 3)
+    several, mask = "", ""
+    if op.blocks > 1:
+        several, mask = ".multicast::cluster", f", {(1 << op.blocks) - 1}"
     body = (
         f"cp.async.bulk.tensor.{len(op.at)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
-        f" [$0], [$1, {{{axes}}}], [$2];"
+        f"{several} [$0], [$1, {{{axes}}}], [$2]{mask};"
     )
     arguments = f"i32 {e[op.slot]}, ptr {e[op.map]}, i32 {e[op.barrier]}, {places}"
     _asm(e, body, "r,l,r" + ",r" * len(op.at), arguments)

@@ -57,6 +57,7 @@ from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, 
 from mlc.lowering.loops.lower import EntryLowering
 from mlc.lowering.loops.opaque.library import call_library, library_scratch
 from mlc.lowering.loops.update import update_of
+from mlc.lowering.tiles.gpu.clear import CLEARING_THREADS, clearing
 from mlc.lowering.tiles.gpu.control import items_of
 from mlc.lowering.tiles.gpu.kernel import BlockKernel, lower_block_kernel
 from mlc.lowering.tiles.scope import TileScope
@@ -196,14 +197,17 @@ class _GpuEntry(EntryLowering):
         if name not in self.blocks:
             program = called(op)
             assert program is not None
-            self.blocks[name] = lower_block_kernel(op, program, self.symbols)
-            self.kernels[name] = (self.blocks[name].kernel,)
+            found = self.blocks[name] = lower_block_kernel(op, program, self.symbols)
+            cleared = (found.kernel.scratch[n] for n in found.cleared)
+            clears = (clearing(f"{name}_clear{n}", x) for n, x in enumerate(cleared))
+            self.kernels[name] = (found.kernel, *clears)
         return self.blocks[name].kernel
 
     def _run(
         self, kernels: Sequence[Kernel], op: KernelOp | CallOp, arguments: Sequence[SSAValue]
     ) -> None:
         if isinstance(op, CallOp):
+            self._clear(self.blocks[kernels[0].name], arguments)
             self._start_blocks(self.blocks[kernels[0].name], arguments)
             return
         for kernel in kernels:
@@ -214,12 +218,27 @@ class _GpuEntry(EntryLowering):
             site = self.site_numbers[kernels[0].name][whole]
             call_library(self.b, self.context, whole, site, memory)
 
+    def _clear(self, found: BlockKernel, arguments: Sequence[SSAValue]) -> None:
+        """Scratch that is 0 when a tile program begins."""
+        b, kernel = self.b, found.kernel
+        first = 1 + len(kernel.symbols) + len(kernel.input_groups)
+        one = b.index(1)
+        for clear, number in zip(self.kernels[kernel.name][1:], found.cleared, strict=True):
+            blocks = b.index(-(-(kernel.scratch[number].count.constant or 0) // CLEARING_THREADS))
+            threads = [b.index(CLEARING_THREADS), one, one]
+            passed = [arguments[0], arguments[first + number]]
+            b.add_op(gpu.LaunchOp.of(clear.name, [blocks, one, one], threads, passed))
+
     def _start_blocks(self, found: BlockKernel, arguments: Sequence[SSAValue]) -> None:
         """Starts a tile program: a block for each item, or for each multiprocessor."""
         b, target = self.b, gpu_of(self.module, "tiles to GPU")
         items = b.product(items_of(TileScope(b, self.context, 1, {}), found.work))
-        one = b.index(1)
-        blocks = b.min(items, target.sm_count) if found.stays else b.mul(items, found.work.blocks)
+        one, each = b.index(1), found.work.blocks
+        if found.stays:
+            items = b.min(items, target.sm_count // each)
+        blocks = b.mul(items, each)
+        if found.work.shares is not None:
+            blocks = found.work.sharing
         grid = [b.index(blocks), one, one]
         first = 1 + len(found.kernel.symbols)
         maps = [b.value(TensorMapOp.of(arguments[first + k], box)) for k, box in found.maps]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import ceil
+from itertools import product as product_of
 
 from xdsl.ir import BlockArgument, SSAValue
 
@@ -22,25 +22,25 @@ from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, Transpose
 from mlc.dialects.tensor.terms import OfTermsOp
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.slots import ROW_BYTES
-from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Words
+from mlc.dialects.tile.words import Raster, Roles, SplitK, Stages, Tile, Words
+from mlc.passes.gpu.tiles import (
+    BLOCK_TILES,
+    MOST_PARTS,
+    TERM_TILES,
+    BlockTile,
+    ProductSizes,
+    joining_seconds,
+    parts_of,
+    seconds,
+)
 from mlc.passes.tile.matrices import ALIGNED_BYTES, keeps_values
 
 RESULTS = 8  # side by side, of which rows of results are multiples: a box of 16 bits has so many
 LEAST = 64  # columns of B and summed elements from which a tile is worth it
 SLACK_BYTES = 2048  # barriers, and where slots begin
+CAUTION = 1.03  # how much longer parts are taken to be than predicted, against whole tiles
 RASTER_ROWS = 2048
 """Of tiles that blocks take together, so that B stays in L2. Measured: docs/measurements.md."""
-TILES = (
-    (128, 256, 1.0), (128, 192, 0.95), (128, 128, 0.85), (64, 256, 0.8), (64, 128, 0.7),
-    (128, 64, 0.6), (64, 64, 0.5),
-)  # fmt: skip
-"""
-Rows, columns, and the share of the products' rate that a block of them reaches; estimated, but of
-192 columns measured: docs/measurements.md, "Products of bf16 on a GPU".
-"""
-
-OF_TERMS = ((128, 128, 0.85), (64, 128, 0.7), (128, 64, 0.6), (64, 64, 0.5))
-"""The same of numbers in terms, whose sums a group holds twice; estimated."""
 
 
 def blocks_of(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> Iterator[Words]:
@@ -49,29 +49,42 @@ def blocks_of(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> Iterator[W
     if sizes is None:
         return
     narrow = {dtype for dtype in map(_dtype, kernel.outs) if dtype.bytes == 2}
-    left, right = counts = [len(terms_of(x)) for x in _rows_first(op)]
-    tiles = TILES if counts == [1, 1] else OF_TERMS
-    for rows, columns, _ in sorted(tiles, key=lambda tile: tile_cost(*sizes, tile, target)):
-        groups = rows // GROUP_ROWS
+    left, right = [len(terms_of(x)) for x in _rows_first(op)]
+    dtype = _dtype(terms_of(op.lhs)[0])
+    for tile, parts in _by_time(sizes, dtype, target, terms=left + right > 2):
+        groups = tile.rows // GROUP_ROWS
         results = len(narrow) * groups * 2 * GROUP_ROWS * 64 * 2
-        step = ROW_BYTES * (rows * left + columns * right)
+        step = ROW_BYTES * (tile.rows * left + tile.columns * right)
         depth = (target.shared_bytes_per_block - SLACK_BYTES - results) // step
         if depth >= 2:
             yield (
-                Tile(rows, columns, ROW_BYTES // _dtype(terms_of(op.lhs)[0]).bytes),
+                Tile(tile.rows, tile.columns, ROW_BYTES // dtype.bytes),
                 Stages(depth),
                 Roles(1, groups),
-                Raster(max(1, RASTER_ROWS // rows)),
+                Raster(max(1, RASTER_ROWS // tile.rows)),
+                *([SplitK(target.sm_count, parts)] if parts > 1 else []),
             )
 
 
-def tile_cost(
-    batches: int, m: int, n: int, tile: tuple[int, int, float], target: GpuTarget
-) -> tuple[float, int]:
-    """Waves of tiles times what one takes; of equal ones the larger tile."""
-    rows, columns, rate = tile
-    waves = ceil(batches * ceil(m / rows) * ceil(n / columns) / target.sm_count)
-    return waves * rows * columns / rate, -rows * columns
+def _by_time(
+    sizes: ProductSizes, dtype: DType, target: GpuTarget, *, terms: bool
+) -> Iterator[tuple[BlockTile, int]]:
+    """Tiles, and in how many parts those of the last wave come, the best first."""
+    moved = sizes.moved_s(dtype, target)
+    whole = [(seconds(sizes, x, dtype, target), x) for x in (TERM_TILES if terms else BLOCK_TILES)]
+    whole.sort(key=lambda x: (x[0], -x[1].rows * x[1].columns))
+    shared: list[tuple[float, BlockTile, int]] = []
+    for tile, n in () if terms else product_of(BLOCK_TILES, range(2, MOST_PARTS + 1)):
+        parts = parts_of(sizes, tile, dtype, target, n)
+        if parts.others:
+            time = max(seconds(sizes, tile, dtype, target, n), moved)
+            shared.append((time + joining_seconds(tile, parts), tile, n))
+    least = max(whole[0][0], moved)
+    for time, tile, n in sorted(shared, key=lambda x: x[0]):
+        if time * CAUTION < least:
+            yield tile, n
+    for _, tile in whole:
+        yield tile, 1
 
 
 def _rows_first(op: ContractOp) -> Sequence[SSAValue]:
@@ -80,8 +93,8 @@ def _rows_first(op: ContractOp) -> Sequence[SSAValue]:
     return op.operands[::-1] if roles is not None and roles.swapped else op.operands
 
 
-def _sizes(kernel: KernelOp, op: ContractOp) -> tuple[int, int, int] | None:
-    """Batches, rows and columns of products that suit; None of others."""
+def _sizes(kernel: KernelOp, op: ContractOp) -> ProductSizes | None:
+    """Of products that suit; None of others."""
     roles = contraction_roles(op)
     if roles is None:
         return None
@@ -97,23 +110,23 @@ def _sizes(kernel: KernelOp, op: ContractOp) -> tuple[int, int, int] | None:
     if is_strict(kernel) and op.dtype is F32:
         return None  # the products are exact, their sums are rounded otherwise
     sizes = known_sizes(op, roles)
-    if sizes is None or min(sizes[2:]) < LEAST:
+    if sizes is None or min(sizes.n, sizes.k) < LEAST:
         return None
     operands, _, _ = op.words()
     if dtype.bytes == 1 and any(word[-1] not in roles.k for word in operands):
         return None  # such factors lie along the summed axis. SOURCE: PTX ISA, wgmma
     lying = [w for w, x in zip(operands, factors, strict=True) if isinstance(x[0], BlockArgument)]
-    return sizes[:3] if lies_well(op, lying, dtype) else None
+    return sizes if lies_well(op, lying, dtype) else None
 
 
-def known_sizes(op: ContractOp, roles: ContractionRoles) -> tuple[int, int, int, int] | None:
-    """Batches, rows, columns and summed elements of a product; None where one is a symbol."""
+def known_sizes(op: ContractOp, roles: ContractionRoles) -> ProductSizes | None:
+    """Of a product; None where one is a symbol."""
     known = op.sizes()
     words = (roles.batch, roles.m, roles.n, roles.k)
     batches, m, n, k = (product(known[c] for c in word).constant for word in words)
     if batches is None or m is None or n is None or k is None:
         return None
-    return batches, m, n, k
+    return ProductSizes(batches, m, n, k)
 
 
 def lies_well(op: ContractOp, words: Sequence[str], dtype: DType) -> bool:

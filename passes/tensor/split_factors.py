@@ -9,6 +9,7 @@ terms that one kernel stores.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -26,9 +27,9 @@ from mlc.dialects.tensor.op import OpBuilder
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.terms import COUNT, PRODUCTS, OfTermsOp, TermOp
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.cost.gpu_products import WGMMA
 from mlc.passes.cost.sizes import stored_bytes
-from mlc.passes.gpu.block import LEAST, OF_TERMS, known_sizes, lies_well, tile_cost
+from mlc.passes.gpu.block import LEAST, known_sizes, lies_well
+from mlc.passes.gpu.tiles import TERM_TILES, seconds
 from mlc.passes.remarks import remark
 
 CORES = 0.77
@@ -66,18 +67,16 @@ def _pays(op: ContractOp, target: GpuTarget) -> bool:
     if roles is None or op.dtype is not F32 or op.rounds is not None:
         return False
     sizes = known_sizes(op, roles)
-    if sizes is None or min(sizes[2:]) < LEAST or any(map(_is_widened, op.operands)):
+    if sizes is None or min(sizes.n, sizes.k) < LEAST or any(map(_is_widened, op.operands)):
         return False
     if not lies_well(op, op.words()[0], BF16):
         return False
-    batches, m, n, k = sizes
-    work = 2 * k * PRODUCTS[2]
-    one = WGMMA * target.tensor_flops_per_s(BF16) / target.sm_count
-    tiles = min(tile_cost(batches, m, n, tile, target)[0] for tile in OF_TERMS)
+    terms = replace(sizes, k=sizes.k * PRODUCTS[2])
+    tiles = min(seconds(terms, tile, BF16, target) for tile in TERM_TILES)
     moved = sum(stored_bytes(x.type) for x in {*op.operands}) * (1 + COUNT / 2)
-    terms = tiles * work / one + moved / target.hbm_bytes_per_s + 2 * target.kernel_start_s
-    cores = 2 * batches * m * n * k / (CORES * target.f32_flops_per_s)
-    return terms < cores
+    found = tiles + moved / target.hbm_bytes_per_s + 2 * target.kernel_start_s
+    cores = 2 * sizes.batches * sizes.m * sizes.n * sizes.k / (CORES * target.f32_flops_per_s)
+    return found < cores
 
 
 def _is_widened(x: SSAValue) -> bool:

@@ -1,7 +1,7 @@
 """
-The words of a GPU's blocks: `tile`, `stages`, `roles`, `raster`. Together they make of a whole
-product one in which warps copy steps of both factors into a ring, and groups of warps multiply them
-and finish what hangs on the sums.
+The words of a GPU's blocks: `tile`, `stages`, `roles`, `raster`, `cluster`. Together they make of a
+whole product one in which warps copy steps of both factors into a ring, and groups of warps
+multiply them and finish what hangs on the sums.
 
 ```
 tile(m 128, n 256, k 64), stages(4), roles(producer 1, consumer 2), raster(16)
@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, NoneAttr, Str
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, product
-from mlc.dialects.dtypes import F32
+from mlc.dialects.dtypes import F32, I32
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp
 from mlc.dialects.tile.control import INDEX, ForOp, Loop
@@ -44,10 +44,12 @@ from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.memory import AllocOp, StoreOp
 from mlc.dialects.tile.over import Over
 from mlc.dialects.tile.pipeline import (
+    GROUP_WARPS,
     ChannelOp,
     ChannelType,
     DotStartOp,
     GetOp,
+    JoinOp,
     PutOp,
     ReadyOp,
     ReleaseOp,
@@ -57,7 +59,7 @@ from mlc.dialects.tile.pipeline import (
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.slots import ATOM_ROWS
 from mlc.dialects.tile.types import FragType, TokenType, frag_of, view_of, view_type
-from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Word, Words
+from mlc.dialects.tile.words import Cluster, Raster, Roles, SplitK, Stages, Tile, Word, Words
 from mlc.dialects.tile.work import WorkOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.cut import bind, dot_of, tile_of
@@ -103,11 +105,15 @@ class _Blocks:
         self.tile = self._word(words, Tile)
         self.stages = self._word(words, Stages)
         self.roles = self._word(words, Roles)
-        self.raster = next((w.rows for w in words if isinstance(w, Raster)), 1)
+        self.cluster = next((w.blocks for w in words if isinstance(w, Cluster)), 1)
+        raster = next((w.rows for w in words if isinstance(w, Raster)), 1)
+        self.raster = -(-raster // self.cluster) * self.cluster
+        self.shares = next((w for w in words if isinstance(w, SplitK)), None)
         self.stored = 0  # slots of results, in turn
-        known = (Tile, Stages, Roles, Raster)
+        known = (Tile, Stages, Roles, Raster, Cluster, SplitK)
         if other := next((w for w in words if not isinstance(w, known)), None):
-            raise MlcError(f"tiles: {other} beside tile(…): expected stages, roles, raster")
+            names = ", ".join(word.NAME for word in known[1:])
+            raise MlcError(f"tiles: {other} beside tile(…): expected {names}")
         if self.tile.m != GROUP_ROWS * self.roles.consumer:
             raise MlcError(
                 f"tiles: {self.tile}: {self.roles.consumer} groups have {GROUP_ROWS} rows each;"
@@ -159,6 +165,7 @@ class _Blocks:
                 alloc.result.name_hint = "out"
                 slots[kind.element] = alloc.result
                 made.append(alloc)
+        self._meeting(made)
         counts = (self.roles.producer, self.roles.consumer)
         registers = (self.roles.fill, self.roles.sums)
         regions = [self._producer(channel.result), self._consumer(channel.result, slots)]
@@ -186,16 +193,44 @@ class _Blocks:
             op.location = self.dot.location
             block.insert_op_before(op, last)
 
+    def _meeting(self, made: list[Operation]) -> None:
+        """Memory through which blocks that share an item add their sums."""
+        self.partial: list[SSAValue] = []
+        if self.shares is None:
+            return
+        blocks, groups = self.shares.blocks, self.roles.consumer
+        tiles = (blocks, groups, GROUP_ROWS, self.tile.n)
+        for hint, dtype, shape in (
+            ("partial", F32, tiles), ("arrived", I32, (blocks, GROUP_WARPS * groups)),
+        ):  # fmt: skip
+            alloc = AllocOp.of("team", view_type(dtype.ir, tuple(map(Dim.const, shape))))
+            alloc.result.name_hint = hint
+            made.append(alloc)
+            self.partial.append(alloc.result)
+
+    def _region(self) -> Block:
+        """The region of an item: its positions, and which part of it there is."""
+        body = Block(arg_types=[INDEX] * (len(self.axes) + 2 * (self.shares is not None)))
+        names = [{"m": "i", "n": "j"}.get(c, c) for c in self.axes]
+        for x, hint in zip(body.args, [*names, "from", "to"], strict=False):
+            x.name_hint = hint
+        return body
+
     def _work(self, body: Block) -> WorkOp:
         """A walk over the items."""
-        for x, c in zip(body.args, self.axes, strict=True):
-            x.name_hint = {"m": "i", "n": "j"}.get(c, c)
         body.add_op(YieldOp.of())
+        parts: dict[str, Attribute] = {}
+        if self.shares is not None:
+            numbers = (self.tile.k, self.shares.blocks, self.shares.parts)
+            parts["depth"] = ExpressionsAttr((self.sizes["k"],))
+            parts["shares"] = ArrayAttr([IntegerAttr(n, i64) for n in numbers])
         return WorkOp.create(
             properties={
                 "extents": ArrayAttr([ExpressionsAttr((self.sizes[c],)) for c in self.axes]),
                 "steps": ArrayAttr([IntegerAttr(self.steps[c], i64) for c in self.axes]),
                 "raster": IntegerAttr(self.raster, i64),
+                **({"cluster": IntegerAttr(self.cluster, i64)} if self.cluster > 1 else {}),
+                **parts,
             },
             regions=[Region(body)],
         )
@@ -206,30 +241,37 @@ class _Blocks:
         role.add_op(YieldOp.of())
         return Region(role)
 
-    def _steps(self, body: Block, inits: Sequence[SSAValue] = ()) -> ForOp:
-        """A loop along the summed axis."""
+    def _steps(self, item: Block, body: Block, inits: Sequence[SSAValue] = ()) -> ForOp:
+        """A loop along the summed axis, or the part of it that there is."""
         body.args[0].name_hint = "k"
-        extent = ExpressionsAttr((self.sizes["k"],))
-        return ForOp.of([Loop(extent, self.tile.k)], Region(body), (), inits)
+        named, extent = Positions(), self.sizes["k"]
+        if self.shares is not None:
+            first, end = item.args[len(self.axes) :]
+            extent = named.of(end) - named.of(first)
+        loop = Loop(ExpressionsAttr((extent,)), self.tile.k)
+        return ForOp.of([loop], Region(body), named.values, inits)
 
     def _producer(self, channel: SSAValue) -> Region:
-        role, body, step = (Block(arg_types=[INDEX] * n) for n in (1, len(self.axes), 1))
+        role, body, step = Block(arg_types=[INDEX]), self._region(), Block(arg_types=[INDEX])
         put = PutOp.create(operands=[channel], result_types=[*self.ring.slots])
         step.add_op(put)
-        at = {**dict(zip(self.axes, body.args, strict=True)), "k": step.args[0]}
-        for factor, slot in zip(self.matrices, put.slots, strict=True):
+        at = {c: [x] for c, x in zip(self.axes, body.args, strict=False)}
+        at["k"] = [step.args[0], *body.args[len(self.axes) :][:1]]
+        of_a = len(self.factors[0])
+        for number, (factor, slot) in enumerate(zip(self.matrices, put.slots, strict=True)):
             named = Positions()
-            begin = factor.begin({c: named.of(x) for c, x in at.items()})
+            begin = factor.begin({c: sum(map(named.of, xs), Dim.const(0)) for c, xs in at.items()})
             spelled = " ".join(factor.word)
             over = self._few(factor.word)
             step.add_op(
                 CopyOp.of(
                     (factor.view, begin), (slot, ExpressionsAttr(())), f"{spelled} -> {spelled}",
                     named.values, over=over, via="tma", part=bool(over),
+                    multicast=self.cluster > 1 and number >= of_a,
                 )
             )  # fmt: skip
         step.add_op(YieldOp.of())
-        body.add_op(self._steps(step))
+        body.add_op(self._steps(body, step))
         return self._role("warp", body, role)
 
     def _few(self, word: str) -> Over:
@@ -242,14 +284,23 @@ class _Blocks:
         return ((row, ExpressionsAttr((rows,))),)
 
     def _consumer(self, channel: SSAValue, slots: dict[Attribute, SSAValue]) -> Region:
-        role, body = Block(arg_types=[INDEX]), Block(arg_types=[INDEX] * len(self.axes))
+        role, body = Block(arg_types=[INDEX]), self._region()
         group = role.args[0]
         if len(self.matrices) == 2:
             done = self._sums(body, channel, group)
         else:
             done = self._sums_of_terms(body, channel, group)
-        item = dict[str, SSAValue](zip(self.axes, body.args, strict=True))
-        self._finish(body, done, _Place(item, group), slots)
+        place = _Place(dict(zip(self.axes, body.args, strict=False)), group)
+        if self.shares is None:
+            self._finish(body, done, place, slots)
+        else:
+            rest = Block(arg_types=[self.sums])
+            rest.args[0].name_hint = "whole"
+            self._finish(rest, rest.args[0], place, slots)
+            rest.add_op(YieldOp.of())
+            part = body.args[len(self.axes) :]
+            operands = [done, group, *part, *self.partial]
+            body.add_op(JoinOp.create(operands=operands, regions=[Region(rest)]))
         return self._role("group", body, role)
 
     def _sums(self, body: Block, channel: SSAValue, group: SSAValue) -> SSAValue:
@@ -262,7 +313,7 @@ class _Blocks:
         step.add_op(wait(sums, 1))
         step.add_op(release(channel, 1))
         step.add_op(YieldOp.of(sums))
-        loop = self._steps(step, [begin])
+        loop = self._steps(body, step, [begin])
         body.add_op(loop)
         done = added(body, wait(loop.outs[0], 0, self.sums))
         body.add_op(release(channel))
@@ -284,7 +335,7 @@ class _Blocks:
                 sums = added(step, smaller(sums, self.sums))
         step.add_op(release(channel))
         step.add_op(YieldOp.of(added(step, plus(step.args[1], sums, self.sums))))
-        loop = self._steps(step, [added(body, zeros(self.sums))])
+        loop = self._steps(body, step, [added(body, zeros(self.sums))])
         body.add_op(loop)
         return loop.outs[0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from xdsl.ir import Operation
 
 from mlc.dialects.tile.fences import DrainOp, FenceOp
+from mlc.dialects.tile.parts import Integers
 from mlc.dialects.tile.pipeline import (
     ChannelOp,
     ChannelType,
     DotStartOp,
     GetOp,
+    JoinOp,
     PutOp,
     ReadyOp,
     ReleaseOp,
@@ -60,6 +62,7 @@ class Block(Worker):
         self.random = random
         self.name = "the block"
         self.flying: list[Token] = []  # products that are not done, in order
+        self.item = (0, 0)  # which it has a part of, and all steps of it
 
     def control(self, op: Operation) -> Steps:
         found: list[Any] = []
@@ -101,6 +104,8 @@ class Block(Worker):
                 yield None  # copies are done at once
             case WorkOp():
                 found = yield from self.work(op)
+            case JoinOp():
+                found = yield from self.join(op)
             case RolesOp():
                 yield from self.roles(op)
             case _:
@@ -127,6 +132,10 @@ class Block(Worker):
         counts = [range(0, n, step.value.data) for n, step in zip(extents, op.steps, strict=True)]
         if op.down is not None:
             counts[-1] = counts[-1][::-1]
+        if op.blocks > 1:  # items past the end have nothing to write
+            step = op.steps.data[0].value.data
+            last = -(-extents[0] // (step * op.blocks)) * step * op.blocks
+            counts[0] = range(0, last, step)
         first, rest, raster = counts[0], counts[1:], op.raster.value.data
         items: list[tuple[int, ...]] = []
         for start in range(0, len(first), raster):
@@ -136,6 +145,8 @@ class Block(Worker):
             -(-n // step.value.data) * step.value.data
             for n, step in zip(extents, op.steps, strict=True)
         ]
+        if op.depth is not None:
+            return (yield from self._parts(op, items, bound_of(op.depth, atoms)))
         before, carried = tuple(beyond), [self.values[x] for x in op.inits]
         for item in items[self.number :: self.team.size]:
             yield None
@@ -145,6 +156,38 @@ class Block(Worker):
             yield from self.block(op.body.block)
             before, carried = item, [self.values[x] for x in yielded(op.body.block)]
         return [*(before if op.before else ()), *carried]
+
+    def _parts(self, op: WorkOp, items: Sequence[tuple[int, ...]], depth: int) -> Steps:
+        """This block's items, and parts of items: as many blocks share them as there are."""
+        part = op.part
+        assert part is not None
+        steps = -(-depth // op.step_size)
+        parts = op.parts(Integers(), len(items), depth, self.team.size)
+        for visit in range(parts.visits(self.number)):
+            yield None
+            piece = parts.part(visit, self.number)
+            item, ends = int(piece.item), (int(piece.first), int(piece.end))
+            self.values.update(zip(op.positions, items[item], strict=True))
+            self.values.update(zip(part, (x * op.step_size for x in ends), strict=True))
+            self.item = item, steps * op.step_size
+            yield from self.block(op.body.block)
+        return []
+
+    def join(self, op: JoinOp) -> Steps:
+        """If this part of an item has its last steps: adds the others, in the order of steps."""
+        item, depth = self.item
+        found = self.team.parts.setdefault((op, item, self.values[op.group]), {})
+        first, end = self.values[op.first], self.values[op.end]
+        own = self.values[op.value]
+        if end < depth:
+            found[first] = end - first, own
+            yield None
+            return []
+        yield Wait(lambda: sum(steps for steps, _ in found.values()) == first, spot(op))
+        for _, tile in (part for _, part in sorted(found.items())):
+            own = own + tile
+        self.values[op.body.block.args[0]] = own
+        return (yield from self.block(op.body.block))
 
     def roles(self, op: RolesOp) -> Steps:
         """All roles, until all have ended."""

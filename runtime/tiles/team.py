@@ -61,6 +61,7 @@ class Team:
         self.reached: Counter[Operation] = Counter()  # team allocs that somebody has reached
         self.found: dict[tuple[Operation, Any], Any] = {}  # what is known of ops
         self.states: dict[tuple[Operation, int], dict[int, list[Any]]] = {}
+        self.parts: dict[tuple[Operation, int, int], dict[int, tuple[int, Any]]] = {}
         self.left: dict[tuple[Operation, int], Iterator[Any]] = {}  # trips that nobody has
 
     def meet(self, op: Operation) -> Strand:

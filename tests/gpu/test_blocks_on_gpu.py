@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from mlc.options import Options
 from mlc.programs import read_module
 from mlc.runtime.cuda import gpu_target
 from tests.block_programs import Product
-from tests.unit.test_gpu_blocks import BATCHES, Shapes
+from tests.unit.test_gpu_blocks import BATCHES, SHARED, Shapes
 
 pytestmark = pytest.mark.gpu
 
@@ -75,6 +76,21 @@ def test_a_function_multiplies(f: Callable[..., Any], size: tuple[int, int, int]
     found = compiled(*arrays)
     expected = f(*(x.astype(np.float32) for x in arrays))
     np.testing.assert_allclose(found.astype(np.float32), expected, rtol=0.03, atol=0.5)
+
+
+@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("size", [(1000, 1032, 1000), (264, 520, 4096)])
+def test_blocks_that_work_together(name: str, size: tuple[int, int, int]) -> None:
+    m, n, k = size
+    rng = np.random.default_rng(4)
+    arrays = [rng.standard_normal(s).astype(BF16.numpy) for s in ((m, k), (k, n), (m, n))]
+    for blocks in ("blocks 6", "blocks 40", "blocks 132"):
+        words = re.sub(r"blocks \d", blocks, SHARED[name])
+        compiled: Any = mlc.compile(nn, target="cuda", schedule=words)
+        found = [compiled(*arrays) for _ in range(20)]
+        assert all(x.tobytes() == found[0].tobytes() for x in found)
+        expected = nn(*(x.astype(np.float32) for x in arrays))
+        np.testing.assert_allclose(found[0].astype(np.float32), expected, rtol=0.03, atol=1)
 
 
 @pytest.mark.parametrize(("f", "shapes"), BATCHES, ids=lambda x: getattr(x, "__name__", ""))

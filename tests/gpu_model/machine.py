@@ -9,20 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import SSAValue
 
 from mlc.dialects import gpu, launch
+from mlc.dialects.gpu_clusters import CLUSTER_ATTRIBUTE, AwaitOp
 from mlc.lowering.gpu.entry import launch_plan
 from mlc.runtime.cuda.interpret import run_steps
 from mlc.runtime.tiles.team import Scheduler, Wait
 from tests.gpu_model.memory import Memory
-from tests.gpu_model.shared import Shared
+from tests.gpu_model.shared import ModelError, Shared
 from tests.gpu_model.together import WARP, Warp
 from tests.gpu_model.warp import BlockOf, Steps, argument
 
 Array = NDArray[Any]
 SHARED_BYTES = 232_448
+SLOW = 50  # turns that a block of a cluster leaves to others, for each of its own
 LATE = 0.95  # how often a store is put off
 
 
@@ -88,26 +90,52 @@ class Model:
         arguments: Sequence[int | launch.TensorMap],
         shared_bytes: int = 0,
     ) -> None:
-        """All blocks, one after the other: they wait for nobody."""
+        """All clusters of blocks, one after the other: they wait for nobody else."""
         body, given = self.kernels[kernel].body.block, list(arguments)
+        cluster = self.kernels[kernel].attributes.get(CLUSTER_ATTRIBUTE)
+        each = cluster.value.data if isinstance(cluster, IntegerAttr) else 1
         bound: dict[SSAValue, Any] = {}
         for x in body.args:
             bound[x], count = argument(x.type, given)
             given = given[count:]
         if self.most is not None:
             grid = (min(grid[0], self.most), *grid[1:])
-        blocks = [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
+        if grid[0] % each:
+            raise ModelError(f"@{kernel}: {grid[0]} blocks in clusters of {each}")
+        firsts = [
+            (x, y, z)
+            for z in range(grid[2])
+            for y in range(grid[1])
+            for x in range(0, grid[0], each)
+        ]
         random = Random(self.seed)
-        random.shuffle(blocks)
-        for at in blocks:
-            shared = Shared(SHARED_BYTES)
-            here = BlockOf(
-                at, grid, block, shared, self.memory, shared_bytes and shared_bytes + 1024
-            )
-            warps = [Warp(here, n, bound) for n in range(-(-here.threads // WARP))]
-            strands: dict[str, Any] = {f"warp {w.number}": w.run(body) for w in warps}
-            strands["copies"] = _copies(here, random)
+        if not any(isinstance(op, AwaitOp) for op in body.walk()):
+            random.shuffle(firsts)  # or else they wait for those before
+        dynamic = shared_bytes and shared_bytes + 1024
+        for x, y, z in firsts:
+            together: list[BlockOf] = []
+            strands: dict[str, Any] = {}
+            late = random.randrange(each)
+            for rank in range(each):
+                here = BlockOf(
+                    (x + rank, y, z), grid, block, Shared(SHARED_BYTES), self.memory, dynamic,
+                    together,
+                )  # fmt: skip
+                together.append(here)
+                slow = rank == late and each > 1
+                for n in range(-(-here.threads // WARP)):
+                    run = Warp(here, n, bound).run(body)
+                    strands[f"warp {n} of block {rank}"] = _slowly(run) if slow else run
+                strands[f"copies of block {rank}"] = _copies(here, random)
             Scheduler(random.randrange(1 << 30)).run(strands)
+
+
+def _slowly(strand: Steps) -> Steps:
+    """Which lets others go first."""
+    for turn in strand:
+        yield from [None] * SLOW
+        yield turn
+    return []
 
 
 def _copies(block: BlockOf, random: Random) -> Steps:

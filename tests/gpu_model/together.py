@@ -34,6 +34,52 @@ class Warp(Lanes):
         yield Wait(lambda: block.shared.epoch > mine, op.name)
         return []
 
+    def mlc_gpu_cluster_barrier(self, op: Operation) -> Steps:
+        cluster = self.block.cluster
+        first, mine = cluster[0], cluster[0].meetings
+        first.met += 1
+        if first.met == sum(-(-x.threads // WARP) for x in cluster):
+            first.met, first.meetings = 0, mine + 1
+            for x in cluster:
+                x.shared.epoch += 1
+        yield Wait(lambda: first.meetings > mine, op.name)
+        return []
+
+    def mlc_gpu_signal(self, op: Any) -> Steps:
+        for place in self._flags(op, self.mask & self.known(op.condition)):
+            mark = self.block.memory.data[place : place + 4]
+            if mark.any():
+                raise ModelError(f"{op.name}: a mark that is not 0 before")
+            mark[:] = (1, 0, 0, 0)
+        yield None
+        return []
+
+    def mlc_gpu_await(self, op: Any) -> Steps:
+        data = self.block.memory.data
+        for place in self._flags(op, self.mask):
+            yield Wait(lambda at=place: bool(data[at : at + 4].any()), op.name)
+        return []
+
+    def _flags(self, op: Any, mask: Array) -> set[int]:
+        at = self.bytes_at(self.values[op.buffer], [op.at], 1, mask, op)
+        return {int(x) for x in self.block.memory.places(at[:, :1], op).reshape(-1)}
+
+    def mlc_gpu_send(self, op: Any) -> Steps:
+        values, block = self.known(op.value), self.known(op.block)
+        near = self.bytes_at(self.values[op.buffer], [op.at], 1, self.mask, op)
+        raw = np.ascontiguousarray(values).view(np.uint8).reshape(WARP, -1)[self.mask]
+        for places, part, rank in zip(near, raw, block[self.mask], strict=True):
+            peer = self.block.peer(int(rank), op)
+            writer = self.number if peer is self.block else 1000 * (1 + self.rank) + self.number
+            peer.shared.write(places, part, op, writer)
+        yield None
+        return []
+
+    @property
+    def rank(self) -> int:
+        """Of its block in the cluster."""
+        return self.block.cluster.index(self.block)
+
     def mlc_gpu_warp_barrier(self, op: Operation) -> Steps:
         yield None
         return []
@@ -78,8 +124,13 @@ class Warp(Lanes):
         return []
 
     def mlc_gpu_barrier_arrive(self, op: Any) -> Steps:
-        for address in self.once(op.barrier, self.known(op.condition)):
-            self.block.shared.barrier(address, op).arrive(op)
+        condition = self.known(op.condition)
+        addresses = self.once(op.barrier, condition)
+        ranks = [self.rank] * len(addresses)
+        if op.block is not None:
+            ranks = self.once(op.block, condition)
+        for address, rank in zip(addresses, ranks, strict=True):
+            self.block.peer(rank, op).shared.barrier(address, op).arrive(op)
         yield None
         return []
 
@@ -93,20 +144,22 @@ class Warp(Lanes):
     # copies and products --------------------------------------------------------------------------
 
     def mlc_gpu_bulk_load(self, op: Any) -> Steps:
-        shared, memory = self.block.shared, self.block.memory
-        described: TensorMap = self.values[op.map]
+        memory, described = self.block.memory, self.values[op.map]
+        ranks = range(op.blocks) if op.blocks > 1 else [self.rank]
         places = zip(*(self.once(x) for x in op.at), strict=True)
         for at, slot, address in zip(
             places, self.once(op.slot), self.once(op.barrier), strict=True
         ):
-            box, barrier = Box(described, at, slot, op), shared.barrier(address, op)
-            shared.begin(box.near, op)
+            box = Box(described, at, slot, op)
+            for shared in (self.block.peer(rank, op).shared for rank in ranks):
+                barrier = shared.barrier(address, op)
+                shared.begin(box.near, op)
 
-            def come(box: Box = box, barrier: Any = barrier) -> None:
-                shared.end(box.near, box.load(memory, op))
-                barrier.complete(box.near.size)
+                def come(box: Box = box, barrier: Any = barrier, shared: Any = shared) -> None:
+                    shared.end(box.near, box.load(memory, op))
+                    barrier.complete(box.near.size)
 
-            self.block.asked.append(Asked(come, self.number))
+                self.block.asked.append(Asked(come, self.number))
         yield None
         return []
 

@@ -58,7 +58,7 @@ class BlockOf:
 
     def __init__(
         self, number: tuple[int, ...], grid: tuple[int, ...], size: tuple[int, int, int],
-        shared: Shared, memory: Memory, dynamic: int,
+        shared: Shared, memory: Memory, dynamic: int, cluster: list[BlockOf],
     ) -> None:  # fmt: skip
         self.number, self.grid, self.size = number, grid, size
         self.threads = threads = prod(size)
@@ -69,6 +69,16 @@ class BlockOf:
         self.products: dict[tuple[int, int], list[Pending]] = {}
         self.running = -(-threads // WARP)
         self.arrived = 0
+        self.cluster = cluster  # its blocks, this one among them
+        self.met = self.meetings = 0  # warps at the barrier of the cluster, and barriers passed
+
+    def peer(self, rank: int, op: Operation) -> BlockOf:
+        """A block of the cluster, which is still there."""
+        if not 0 <= rank < len(self.cluster):
+            raise ModelError(f"{op.name}: block {rank} of a cluster of {len(self.cluster)}")
+        if not self.cluster[rank].running:
+            raise ModelError(f"{op.name}: block {rank} of the cluster has ended")
+        return self.cluster[rank]
 
 
 class Lanes:

@@ -29,9 +29,11 @@ Shapes = tuple[tuple[int | str, ...], ...]
 SQUARE: Shapes = ((4096, 4096), (4096, 4096))
 
 
-def levels(f: Callable[..., Any], shapes: Shapes, target: str = "cuda:h200") -> Levels:
+def levels(
+    f: Callable[..., Any], shapes: Shapes, target: str = "cuda:h200", **options: Any
+) -> Levels:
     specs = [mlc.TensorSpec(*shape, dtype="bf16") for shape in shapes]
-    return planned(f, *specs, target=target)
+    return planned(f, *specs, target=target, **options)
 
 
 def words(of: Levels) -> str:
@@ -88,9 +90,16 @@ def of_batches(a: Any, b: Any) -> Any:
 
 SUITED: dict[str, tuple[Callable[..., Any], Shapes, str]] = {
     "large": (nn, SQUARE, "tile(m 128, n 256, k 64), stages(4), roles(producer 1, consumer 2)"),
+    "few tiles": (
+        nn,
+        ((512, 16384), (16384, 512)),
+        "tile(m 64, n 128, k 64), stages(8), roles(producer 1, consumer 1), raster(32),"
+        " split_k(blocks 132, parts 4)",
+    ),
     "one wave": (nn, ((1024, 1024), (1024, 1024)), "tile(m 64, n 128, k 64), stages(8)"),
     "few rows": (nn, ((16, 4096), (4096, 8192)), "tile(m 64, n 64, k 64), stages(13)"),
-    "waves": (nn, ((1024, 4096), (4096, 14336)), "tile(m 128, n 192, k 64), stages(4)"),
+    "waves": (nn, ((8192, 768), (768, 2304)), "tile(m 128, n 192, k 64), stages(4)"),
+    "half a wave": (nn, ((1024, 4096), (4096, 14336)), "tile(m 128, n 256, k 64), stages(4)"),
     "edges": (relu_of_sum, ((1000, 520), (520, 1032), (1032,)), "tile(m 128, n 128, k 64)"),
     "two results": (both, ((512, 256), (256, 768)), "tile(m 64, n 64, k 64)"),
     "batches": (nn, ((64, 1024, 1024), (64, 1024, 1024)), "tile(m 128, n 256, k 64)"),
@@ -147,6 +156,43 @@ def test_the_interpreter_agrees(f: Callable[..., Any]) -> None:
     (found,) = interpret(module, arrays, workers=3, seed=1)
     expected = f(*(x.astype(np.float32) for x in arrays))
     np.testing.assert_allclose(found.astype(np.float32), expected, rtol=0.02, atol=0.1)
+
+
+TOGETHER = "tile(m 128, n 128, k 64), stages(3), roles(producer 1, consumer 2), raster(2)"
+SHARED = {
+    "clusters": f"{TOGETHER}, cluster(2)",
+    "parts": f"{TOGETHER}, split_k(blocks 5, parts 3)",
+    "parts of clusters": f"{TOGETHER}, cluster(2), split_k(blocks 6, parts 3)",
+}
+"""Words of blocks that work together."""
+
+
+@pytest.mark.parametrize("workers", [1, 4, 5])
+@pytest.mark.parametrize("name", SHARED)
+def test_the_interpreter_agrees_on_blocks_that_work_together(name: str, workers: int) -> None:
+    shapes = (264, 520), (520, 136), (136,)
+    module = levels(relu_of_sum, shapes, schedule=SHARED[name]).at("tiles")
+    assert ("cluster 2" in str(module)) == ("clusters" in name)
+    assert ("mlc_tile.join" in str(module)) == ("parts" in name)
+    rng = np.random.default_rng(2)
+    arrays = [rng.standard_normal(shape).astype(BF16.numpy) for shape in shapes]
+    expected = relu_of_sum(*(x.astype(np.float32) for x in arrays))
+    found = [interpret(module, arrays, workers=workers, seed=seed)[0] for seed in range(2)]
+    assert found[0].tobytes() == found[1].tobytes()
+    np.testing.assert_allclose(found[0].astype(np.float32), expected, rtol=0.02, atol=0.2)
+
+
+@needs_ptxas
+@pytest.mark.parametrize("name", SHARED)
+def test_blocks_that_work_together_keep_sums_in_registers(name: str, tmp_path: Path) -> None:
+    schedule = re.sub(r"blocks \d", "blocks 132", SHARED[name].replace("n 128", "n 256"))
+    units = levels(nn, ((1024, 4096), (4096, 14336)), schedule=schedule).units()
+    ptx = "".join(emit_ptx(unit.text, H200) for unit in units if "clear" not in unit.name)
+    assert (".multicast::cluster" in ptx) == ("clusters" in name)
+    assert ("ld.acquire.gpu" in ptx) == ("parts" in name)
+    text = said(ptx, H200.sm, tmp_path)
+    assert " 0 bytes spill stores" in text
+    assert "C75" not in text
 
 
 @pytest.mark.parametrize("m", [5, 16, 40])
@@ -229,7 +275,7 @@ def test_values_that_stay_in_a_kernel_are_not_rounded() -> None:
 @pytest.mark.parametrize("name", SUITED)
 def test_the_assembler_keeps_sums_in_registers(name: str, tmp_path: Path) -> None:
     f, shapes, _ = SUITED[name]
-    (unit,) = levels(f, shapes).units()
+    unit, *_ = levels(f, shapes).units()
     ptx = emit_ptx(unit.text, H200)
     assert "wgmma.mma_async" in ptx
     text = said(ptx, H200.sm, tmp_path)

@@ -15,7 +15,7 @@ from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.known import named_target
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.lowering.emit import joined
-from mlc.passes.gpu.block import TILES
+from mlc.passes.gpu.tiles import BLOCK_TILES, BlockTile
 from mlc.runtime.ptx import emit_ptx
 from tests.assembler import needs_ptxas, said
 from tests.plans import planned
@@ -112,12 +112,12 @@ def test_warps_multiply_on_tensor_cores(
 
 
 @pytest.mark.parametrize(
-    ("dtype", "f", "tile"), covering(["bf16", "f16"], [nn, tt], TILES, strength=1)
+    ("dtype", "f", "tile"), covering(["bf16", "f16"], [nn, tt], BLOCK_TILES, strength=1)
 )
 def test_no_start_schedule_of_blocks_spills(
-    f: Callable[..., Any], dtype: str, tile: tuple[int, int, float], tmp_path: Path
+    f: Callable[..., Any], dtype: str, tile: BlockTile, tmp_path: Path
 ) -> None:
-    rows, columns, _ = tile
+    rows, columns = tile.rows, tile.columns
     words = f"tile(m {rows}, n {columns}, k 64), stages(2), roles(producer 1, consumer"
     specs = [mlc.TensorSpec(512, 512, dtype=dtype) for _ in "ab"]
     schedule = f"{words} {rows // GROUP_ROWS})"

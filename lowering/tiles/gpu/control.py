@@ -21,11 +21,14 @@ from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import MapOp
 from mlc.dialects.tile.fences import DrainOp, FenceOp
 from mlc.dialects.tile.memory import AllocOp, StoreOp
+from mlc.dialects.tile.parts import Parts
 from mlc.dialects.tile.pipeline import (
+    GROUP_WARPS,
     ROLES,
     ChannelOp,
     DotStartOp,
     GetOp,
+    JoinOp,
     PutOp,
     ReadyOp,
     ReleaseOp,
@@ -49,18 +52,16 @@ from mlc.lowering.tiles.gpu.fragment import (
     lower_store,
     lower_wait,
 )
+from mlc.lowering.tiles.gpu.join import join
 from mlc.lowering.tiles.gpu.ring import Turn
 from mlc.lowering.tiles.gpu.scope import BlockScope, joined, split
 from mlc.lowering.tiles.scope import TileScope
-
-GROUP = 4
-"""Warps of a group."""
 
 
 def groups_of(op: RolesOp, number: int) -> int:
     """Groups of warps that a role takes: registers are given to whole groups."""
     count = op.counts.data[number].value.data
-    return count if ROLES[op.kinds.data[number].data] == "groups" else -(-count // GROUP)
+    return count if ROLES[op.kinds.data[number].data] == "groups" else -(-count // GROUP_WARPS)
 
 
 def lower_roles(k: BlockScope, op: RolesOp) -> None:
@@ -101,8 +102,14 @@ def _role(k: BlockScope, op: RolesOp, number: int, first: int, *, more: bool) ->
         )
     k.s.indices[block.args[0]] = 0
 
+    def fill() -> None:
+        lower_block(k, block)
+        for turn in k.turns.values():
+            if turn.ring.blocks > 1:
+                turn.drain(k.words)
+
     def elected() -> None:
-        b.when(b.value(ElectOp.of()), partial(lower_block, k, block))
+        b.when(b.value(ElectOp.of()), fill)
 
     b.when(k.words.equal(k.threads.warp, 0), elected)
 
@@ -123,7 +130,7 @@ def _lower(k: BlockScope, op: Operation) -> None:
             k.slots.update(zip(op.slots, k.turns[op.channel].get(words), strict=True))
         case ReleaseOp():
             behind = 0 if op.behind is None else op.behind.value.data
-            k.turns[op.channel].release(behind, k.threads.leads, words)
+            k.turns[op.channel].release(behind, k.threads.member, words)
         case FenceOp():
             b.add_op(AsyncFenceOp.create())
             b.add_op(WarpBarrierOp.create())
@@ -134,6 +141,8 @@ def _lower(k: BlockScope, op: Operation) -> None:
             _work(k, op)
         case ForOp():
             _for(k, op)
+        case JoinOp():
+            join(k, op, partial(lower_block, k, op.body.block))
         case _:
             rule = _RULES.get(type(op))
             if rule is None:
@@ -234,27 +243,41 @@ def _resume(k: BlockScope, values: Sequence[SSAValue], vectors: Sequence[SSAValu
 
 
 def items_of(s: TileScope, op: WorkOp) -> list[Index]:
-    """Tiles along each axis."""
-    pairs: Iterable[tuple[Index, int]] = (
-        (s.least(extent.data, ()), step.value.data)
-        for extent, step in zip(op.extents, op.steps, strict=True)
-    )
-    return [s.b.ceil_div(size, step) for size, step in pairs]
+    """Tiles along each axis; along the first one, in roles, as many as a cluster has at once."""
+    steps = [step.value.data for step in op.steps]
+    if op.threads is None:
+        steps[0] *= op.blocks
+    sizes = (s.least(extent.data, ()) for extent in op.extents)
+    return [s.b.ceil_div(size, step) for size, step in zip(sizes, steps, strict=True)]
+
+
+def parts_of(s: TileScope, op: WorkOp, items: Index) -> Parts:
+    """How clusters of blocks share items."""
+    assert op.depth is not None
+    return op.parts(s.b, items, s.least(op.depth.data, ()), op.sharing // op.blocks)
 
 
 def _work(k: BlockScope, op: WorkOp) -> None:
-    """This block's items: each after as many as there are blocks, or two at a time."""
+    """This block's items: each after as many as there are blocks, two at a time, or in parts."""
     b, block = k.b, op.body.block
     assert isinstance(b, GpuBuilder)
     counts = items_of(k.s, op)
     total, number, blocks = b.product(counts), b.block_number(), b.grid_size()
+    number, blocks = b.div(number, op.blocks), b.div(blocks, op.blocks)
 
     axes = len(op.before)
+    parts = None if op.part is None else parts_of(k.s, op, total)
 
     def body(item: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         if op.paired is not None:
             item = one_of_pair(b, item, number, blocks)
-        found = _tile_of(b, item, counts, op.raster.value.data)
+        if parts is not None and op.part is not None:
+            k.piece = parts, (piece := parts.part(item, number))
+            item, ends = piece.item, (piece.first, piece.end)
+            steps = (b.mul(x, op.step_size) for x in ends)
+            k.s.indices.update(zip(op.part, steps, strict=True))
+        found = _tile_of(b, item, counts, op.raster.value.data // op.blocks)
+        found[0] = b.add(b.mul(found[0], op.blocks), k.words.index(k.threads.rank))
         if op.paired is not None:
             found[-1] = from_both_ends(b, found[-1], counts[-1])
         if op.down is not None:
@@ -270,6 +293,8 @@ def _work(k: BlockScope, op: WorkOp) -> None:
     bounds = (number, total, blocks)
     if op.paired is not None:
         bounds = (0, items_of_pairs(b, total, number, blocks), 1)
+    if parts is not None:
+        bounds = (0, parts.visits(number), 1)
     if _kept(block):
         raise MlcError(f"tiles to GPU: {op.name}: a product of registers goes on after its item")
     pairs = zip(counts, op.steps, strict=True)

@@ -8,6 +8,7 @@ from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.expression import letter, letters_in
 from mlc.dialects.tile.slots import ATOM_ROWS, ROW_BYTES
 from mlc.dialects.tile.types import ViewType, view_of
+from mlc.lowering.tiles.gpu.ring import cluster_of
 from mlc.lowering.tiles.gpu.scope import BlockScope, matrix_of, slot_at
 
 WARP_ROWS = 16
@@ -19,10 +20,18 @@ def box_of(op: CopyOp) -> tuple[int, ...]:
     loads = view_of(op.target).is_slot
     slot = view_of(op.target if loads else op.source)
     high = min(_rows(op), MOST_BOX) if loads else WARP_ROWS
+    if op.is_multicast and not _by_columns(op, slot):
+        high = min(high, _rows(op) // cluster_of(op))
     row, column = _axes(op)
     box = [1] * len(op.where()[not loads])
     box[row], box[column] = high, ROW_BYTES // slot.dtype.bytes
     return tuple(box)
+
+
+def _by_columns(op: CopyOp, slot: ViewType) -> bool:
+    """Whether the parts that blocks of a cluster copy are columns of the matrix, not rows."""
+    _, columns = matrix_of(slot, "a copy to")
+    return columns * slot.dtype.bytes % (ROW_BYTES * cluster_of(op)) == 0
 
 
 def _rows(op: CopyOp) -> int:
@@ -88,15 +97,29 @@ def lower_copy(k: BlockScope, op: CopyOp) -> None:
         box, (row, column) = box_of(op), _axes(op)
         high, wide = box[row], box[column]
         rows, columns = matrix_of(slot.view, "a copy to")
-        moved = _rows(op)
+        moved, address = _rows(op), slot.address
         described = k.map_of(op.source, box)
+        blocks = cluster_of(op) if op.is_multicast else 1
+        if blocks > 1:
+            if moved != rows or rows % (blocks * ATOM_ROWS):
+                raise MlcError(
+                    f"tiles to GPU: {op.name}: {moved} of {rows} rows, of {blocks} blocks;"
+                    f" expected all, a multiple of {ATOM_ROWS} for each"
+                )
+            axis = column if _by_columns(op, slot.view) else row
+            part = (columns if axis == column else moved) // blocks
+            mine = words.mul(k.threads.rank, part)
+            begin[axis] = words.add(begin[axis], mine)
+            per = rows * ROW_BYTES // wide if axis == column else ROW_BYTES
+            address = words.add(address, words.mul(mine, per))
+            columns, moved = (part, moved) if axis == column else (columns, part)
         for x in range(0, columns, wide):
             for y in range(0, moved, high):
-                place = words.add(slot.address, x // wide * rows * ROW_BYTES + y * ROW_BYTES)
+                place = words.add(address, x // wide * rows * ROW_BYTES + y * ROW_BYTES)
                 at = [*begin]
                 at[row], at[column] = words.add(begin[row], y), words.add(begin[column], x)
                 places = [*map(words.value, at)]
-                k.b.add_op(BulkLoadOp.of(described, places, words.value(place), slot.full))
+                k.b.add_op(BulkLoadOp.of(described, places, words.value(place), slot.full, blocks))
         return
     _check(op, view_of(op.target))
     at = k.begin(target, op.positions)

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from mlc.dialects import gpu, par
-from mlc.dialects.dims import shape_of
+from mlc.dialects.dims import product, shape_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.gpu_async import (
     GROUP_THREADS,
@@ -27,12 +27,12 @@ from mlc.dialects.gpu_async import (
     PrefetchMapOp,
     UniformOp,
 )
-from mlc.dialects.gpu_clusters import CLUSTER_ATTRIBUTE
+from mlc.dialects.gpu_clusters import CLUSTER_ATTRIBUTE, ClusterBarrierOp
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.kernel import CallOp, KernelOp, axes_between
 from mlc.dialects.tile.memory import AllocOp
-from mlc.dialects.tile.pipeline import ChannelOp, RolesOp
+from mlc.dialects.tile.pipeline import ChannelOp, JoinOp, RolesOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.slots import OFFSET, SHARED, SLOT_ALIGNMENT, number_of
 from mlc.dialects.tile.types import view_of
@@ -42,7 +42,8 @@ from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.phase import mark_unchanging
 from mlc.lowering.loops.arithmetic import INDEX
 from mlc.lowering.loops.buffer import Buffer
-from mlc.lowering.loops.function import NOALIAS, NOTHING, READONLY, Kernel
+from mlc.lowering.loops.builder import buffer_type, memory_type
+from mlc.lowering.loops.function import NOALIAS, NOTHING, READONLY, Kernel, Scratch
 from mlc.lowering.tiles.gpu.control import groups_of, lower_roles
 from mlc.lowering.tiles.gpu.copy import box_of
 from mlc.lowering.tiles.gpu.ring import Ring, Slot
@@ -63,6 +64,7 @@ class BlockKernel:
     shared_bytes: int
     work: WorkOp
     stays: bool  # whether a block goes on to other items; or else each item has a block
+    cleared: tuple[int, ...]  # of the kernel's scratch, what is 0 before
 
 
 def lower_block_kernel(call: CallOp, op: KernelOp, all_symbols: Sequence[str]) -> BlockKernel:
@@ -80,7 +82,8 @@ def lower_block_kernel(call: CallOp, op: KernelOp, all_symbols: Sequence[str]) -
     used = symbols_of(op)
     symbols = tuple(s for s in all_symbols if s in used)
     maps = _maps(op)
-    types = _types(op, call, symbols, len(maps))
+    scratch = scratch_of(op)
+    types = _types(op, call, symbols, scratch, len(maps))
     block = Block(arg_types=[kind for kind, _ in types])
     shared = number_of(op, SHARED) or 0
     s = _arguments(op, block, symbols)
@@ -102,10 +105,10 @@ def lower_block_kernel(call: CallOp, op: KernelOp, all_symbols: Sequence[str]) -
         assert work.threads is not None
         threads = work.threads.value.data
         mark_unchanging(function)
-        if work.blocks > 1:
-            function.attributes[CLUSTER_ATTRIBUTE] = IntegerAttr(work.blocks, i64)
     else:
         threads = GROUP_THREADS * sum(groups_of(roles[0], n) for n in range(len(roles[0].bodies)))
+    if work.blocks > 1:
+        function.attributes[CLUSTER_ATTRIBUTE] = IntegerAttr(work.blocks, i64)
     function.attributes[gpu.KERNEL_ATTRIBUTE] = IntegerAttr(threads, i64)
     kernel = Kernel(
         op.sym_name.data,
@@ -114,12 +117,26 @@ def lower_block_kernel(call: CallOp, op: KernelOp, all_symbols: Sequence[str]) -
         strides_of(op, ()),
         tuple(_groups(x, view) for x, view in zip(call.inputs, op.inputs, strict=True)),
         tuple(_groups(x, view) for x, view in zip(call.outs, op.outputs, strict=True)),
-        (),
+        scratch,
         False,
     )
-    arguments = list(op.block.args)
+    inputs = len(op.inputs)
+    arguments = [*op.block.args[:inputs], *scratch, *op.block.args[inputs:]]
+    joins = [x for x in op.walk() if isinstance(x, JoinOp)]
+    marks = {x.arrived for x in joins}
+    cleared = tuple(n for n, x in enumerate(_team(op)) if x.result in marks)
     passed = tuple((arguments.index(view), box) for view, box in maps)  # pyright: ignore[reportArgumentType]
-    return BlockKernel(kernel, passed, threads, shared, work, not rows)
+    return BlockKernel(kernel, passed, threads, shared, work, not rows, cleared)
+
+
+def scratch_of(op: KernelOp) -> tuple[Scratch, ...]:
+    """Memory that all blocks share."""
+    views = (view_of(x.result) for x in _team(op))
+    return tuple(Scratch(memory_type(x.dtype), product(x.shape)) for x in views)
+
+
+def _team(op: KernelOp) -> list[AllocOp]:
+    return [x for x in op.block.ops if isinstance(x, AllocOp) and x.scope.data == "team"]
 
 
 def _groups(value: SSAValue, view: SSAValue) -> tuple[tuple[int, ...], ...]:
@@ -142,12 +159,15 @@ def _maps(op: KernelOp) -> list[Map]:
 
 
 def _types(
-    op: KernelOp, call: CallOp, symbols: Sequence[str], maps: int
+    op: KernelOp, call: CallOp, symbols: Sequence[str], scratch: Sequence[Scratch], maps: int
 ) -> list[tuple[Attribute, DictionaryAttr]]:
     shared, inputs = call.shared_inputs, len(op.inputs)
     types: list[tuple[Attribute, DictionaryAttr]] = [(par.CONTEXT, NOTHING)]
     types += [(INDEX, NOTHING)] * len(symbols)
+    shares = [(buffer_type(x.element, (x.count.constant or -1,)), NOTHING) for x in scratch]
     for number, x in enumerate(op.block.args):
+        if number == inputs:
+            types += shares
         writes = number - inputs
         marks = READONLY if writes < 0 else NOALIAS if shared[writes] < 0 else NOTHING
         types.append((memref_of(view_of(x)), marks))
@@ -162,10 +182,11 @@ def _arguments(op: KernelOp, block: Block, symbols: Sequence[str]) -> TileScope:
     s = TileScope(b, named(next(given), "ctx"), 1, {})
     for symbol in symbols:
         b.symbols[symbol] = named(next(given), symbol)
-    for x in op.block.args:
+    team = [x.result for x in _team(op)]
+    for x in (*op.inputs, *team, *op.outputs):
         buffer = buffer_in(b, named(next(given), x.name_hint), view_of(x))
         s.memory[x] = buffer
-        b.strides[buffer.memref] = buffer.strides
+        b.strides[buffer.memref] = buffer.strides[-1:] if x in team else buffer.strides
     b.unchanging = frozenset(
         buffer.memref for x in op.inputs if isinstance(buffer := s.memory[x], Buffer)
     )
@@ -182,13 +203,16 @@ def _write(s: TileScope, op: KernelOp, roles: RolesOp, described: dict[Map, SSAV
     b = s.b
     assert isinstance(b, GpuBuilder)
     words = Words(b)
-    k = BlockScope(s, words, _threads(b, words), described)
+    work = next(x for x in roles.walk() if isinstance(x, WorkOp))
+    k = BlockScope(s, words, _threads(b, words, work.blocks), described)
     _prepare(k, op)
+    if work.blocks > 1:  # nobody fills what another one has not made yet
+        b.add_op(ClusterBarrierOp.create())
     lower_roles(k, roles)
     _alone(op, roles)
 
 
-def _threads(b: GpuBuilder, words: Words) -> Threads:
+def _threads(b: GpuBuilder, words: Words, blocks: int) -> Threads:
     number = words.of_index(b.thread())
     warp = b.value(UniformOp.of(words.value(words.shifted(number, 5))))
     lane = words.both(number, 31)
@@ -198,7 +222,8 @@ def _threads(b: GpuBuilder, words: Words) -> Threads:
         words.both(warp, 3),
         words.shifted(warp, 2),
         words.equal(lane, 0),
-        words.equal(words.both(number, GROUP_THREADS - 1), 0),
+        words.both(number, GROUP_THREADS - 1),
+        words.of_index(b.rem(b.block_number(), blocks)) if blocks > 1 else 0,
     )
 
 
@@ -211,7 +236,7 @@ def _prepare(k: BlockScope, op: KernelOp) -> None:
     for x in op.block.ops:
         if isinstance(x, ChannelOp):
             k.rings[x.result] = Ring.of(x, shared, words)
-        elif isinstance(x, AllocOp):
+        elif isinstance(x, AllocOp) and x.scope.data == "worker":
             offset = number_of(x, OFFSET)
             if offset is None:
                 raise MlcError("tiles to GPU: scratch has no place: run mlc-place-slots first")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.errors import MlcError
 from mlc.dialects.gpu_async import (
@@ -14,6 +14,7 @@ from mlc.dialects.gpu_async import (
     BarrierInitOp,
     BarrierWaitOp,
 )
+from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.pipeline import ChannelOp, GetOp, PutOp, ReleaseOp, RolesOp
 from mlc.dialects.tile.slots import (
     BARRIERS,
@@ -26,6 +27,7 @@ from mlc.dialects.tile.slots import (
     slot_bytes,
 )
 from mlc.dialects.tile.types import ViewType, view_of
+from mlc.dialects.tile.work import WorkOp
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.tiles.gpu.words import Word, Words
 
@@ -52,6 +54,7 @@ class Ring:
     barriers: Word
     readers: int
     expected: int  # bytes that fill a place
+    blocks: int = 1  # of a cluster, which fill each other's places
 
     @staticmethod
     def of(op: ChannelOp, shared: Word, words: Words) -> Ring:
@@ -62,8 +65,9 @@ class Ring:
             raise MlcError("tiles to GPU: a channel has no place: run mlc-place-slots first")
         at, ends = (words.add(shared, n) for n in (offset, barriers))
         slots = kind.slots.data
-        filled = _filled(op)
-        return Ring(kind.depth.data, place_bytes(kind), slots, at, ends, _readers(op), filled)
+        blocks, filled = _blocks(op), _filled(op)
+        readers = _readers(op) * blocks
+        return Ring(kind.depth.data, place_bytes(kind), slots, at, ends, readers, filled, blocks)
 
     def init(self, words: Words) -> None:
         """Makes the barriers."""
@@ -92,6 +96,24 @@ def _filled(op: ChannelOp) -> int:
         if isinstance(put, PutOp):
             return sum(filled_elements(x) * view_of(x).dtype.bytes for x in put.slots)
     return 0
+
+
+def _blocks(op: ChannelOp) -> int:
+    """Of the cluster that takes items together, if a place has what one of them copies for all."""
+    slots = {x for use in op.result.uses for x in use.operation.results}
+    for slot in slots:
+        for copy in (use.operation for use in slot.uses):
+            if isinstance(copy, CopyOp) and copy.is_multicast:
+                return cluster_of(copy)
+    return 1
+
+
+def cluster_of(op: Operation) -> int:
+    """Blocks that take items together."""
+    above: Operation | None = op
+    while above is not None and not isinstance(above, WorkOp):
+        above = above.parent_op()
+    return 1 if above is None else above.blocks
 
 
 def _readers(op: ChannelOp) -> int:
@@ -173,16 +195,28 @@ class Turn:
         self._next(words)
         return found
 
-    def release(self, behind: int, leads: SSAValue, words: Words) -> None:
-        """Gives back all but the last places; of a group one thread, `leads`, says so."""
+    def release(self, behind: int, member: Word, words: Words) -> None:
+        """
+        Gives back all but the last places; of a group, by their numbers in it, the first thread
+        says so, or one to each block that fills them.
+        """
         count = max(len(self.held) - behind, 0)
         given, self.held = self.held[:count], self.held[count:]
+        shared = self.ring.blocks > 1
         for barrier in given:
             value = words.value(barrier)
-            condition = leads
+            leads = words.less(member, self.ring.blocks) if shared else words.equal(member, 0)
             if not self._is_there(value):
-                condition = words.both_hold(leads, words.differs(value, 0))
-            words.b.add_op(BarrierArriveOp.of(value, condition))
+                leads = words.both_hold(leads, words.differs(value, 0))
+            block = words.value(member) if shared else None
+            words.b.add_op(BarrierArriveOp.of(value, leads, block))
+
+    def drain(self, words: Words) -> None:
+        """Waits until all places are free: a block stays while others of its cluster read them."""
+        for _ in range(self.ring.depth):
+            free = words.add(self.ring.full(self.number, words), _FREE)
+            words.b.add_op(BarrierWaitOp.of(words.value(free), words.value(self.parity)))
+            self._next(words)
 
     @staticmethod
     def _is_there(value: SSAValue) -> bool:

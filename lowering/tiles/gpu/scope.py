@@ -16,6 +16,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.gpu_async import GROUP_THREADS
 from mlc.dialects.lanes import element_of, lanes_of, vector_type
 from mlc.dialects.tile.expression import letters_in
+from mlc.dialects.tile.parts import Part, Parts
 from mlc.dialects.tile.slots import ROW_BYTES
 from mlc.dialects.tile.types import FragType, ViewType, view_of
 from mlc.lazy_dataclass import dataclass
@@ -40,7 +41,8 @@ class Threads:
     warp: Word  # of the group; the same in all threads of a warp, as the compiler knows
     group: Word  # of the block, as well
     first: SSAValue  # of its warp
-    leads: SSAValue  # its group
+    member: Word  # of its group
+    rank: Word = 0  # of the block in its cluster
 
 
 @dataclass
@@ -58,6 +60,8 @@ class BlockScope:
     pairs: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
     kept: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Of a token the registers that its product reads."""
+    piece: tuple[Parts, Part] | None = None
+    """Of an item that comes in parts, the one that this block has."""
 
     @property
     def b(self) -> LoopBuilder:
@@ -147,11 +151,13 @@ def joined(b: LoopBuilder, pairs: Sequence[SSAValue]) -> SSAValue:
     """Pairs as one vector, two halves at a time; one number everywhere at once."""
     if len(set(pairs)) == 1 and _is_splat(pairs[0]):
         return b.splat(b.lane(pairs[0], 0), PAIR * len(pairs))
-    parts = list(pairs)
+    count = PAIR * len(pairs)
+    parts = [*pairs, *[pairs[-1]] * ((1 << (len(pairs) - 1).bit_length()) - len(pairs))]
     while len(parts) > 1:
         mask = range(2 * (lanes_of(parts[0].type) or 1))
         parts = [shuffled(b, x, y, mask) for x, y in zip(parts[::2], parts[1::2], strict=True)]
-    return parts[0]
+    whole = parts[0]
+    return whole if lanes_of(whole.type) == count else shuffled(b, whole, whole, range(count))
 
 
 def _is_splat(value: SSAValue) -> bool:

@@ -80,6 +80,10 @@ class Words:
         """Whether they are not."""
         return self.b.value(arith.CmpiOp(self.value(x), self.value(y), "ne"))
 
+    def less(self, x: Word, y: Word) -> SSAValue:
+        """Whether one of two numbers that are not negative is."""
+        return self.b.value(arith.CmpiOp(self.value(x), self.value(y), "ult"))
+
     def choose(self, condition: SSAValue, x: Word, y: Word) -> SSAValue:
         """One of two."""
         return self.b.value(arith.SelectOp(condition, self.value(x), self.value(y)))

@@ -25,6 +25,8 @@ func.func @roles(%m: !mlc_gpu.tensor_map, %parity: i32, %x: vector<128xf32>, %h:
   mlc_gpu.barrier_expect %s, 16384
   // CHECK-NEXT: mlc_gpu.bulk_load %m[%w, %parity] to %s, %s : !mlc_gpu.tensor_map
   mlc_gpu.bulk_load %m[%w, %parity] to %s, %s : !mlc_gpu.tensor_map
+  // CHECK-NEXT: mlc_gpu.bulk_load %m[%w, %parity] to %s, %s cluster 2 : !mlc_gpu.tensor_map
+  mlc_gpu.bulk_load %m[%w, %parity] to %s, %s cluster 2 : !mlc_gpu.tensor_map
   // CHECK-NEXT: mlc_gpu.registers more 232
   mlc_gpu.registers more 232
   // CHECK-NEXT: %a = mlc_gpu.descriptor %s leading 0 stride 1024 : i64
@@ -35,6 +37,8 @@ func.func @roles(%m: !mlc_gpu.tensor_map, %parity: i32, %x: vector<128xf32>, %h:
   %z = mlc_gpu.wgmma_wait %y, 0 : vector<128xf32> -> vector<128xf32>
   // CHECK-NEXT: mlc_gpu.barrier_arrive %s if %one
   mlc_gpu.barrier_arrive %s if %one
+  // CHECK-NEXT: mlc_gpu.barrier_arrive %s of %w if %one
+  mlc_gpu.barrier_arrive %s of %w if %one
   // CHECK-NEXT: mlc_gpu.bulk_wait 1
   mlc_gpu.bulk_wait 1
   // CHECK-NEXT: mlc_gpu.warp_barrier

@@ -25,6 +25,16 @@ func.func @places(%x: f32, %n: index) attributes {mlc_gpu.kernel = 256 : i64} {
   func.return
 }
 
+// Blocks of a grid wait for what others have written.
+// CHECK-LABEL: func.func @signals
+func.func @signals(%flags: memref<8xi32>, %i: index, %p: i1) attributes {mlc_gpu.kernel = 256 : i64} {
+  // CHECK-NEXT: mlc_gpu.signal %flags[%i] if %p : memref<8xi32>
+  mlc_gpu.signal %flags[%i] if %p : memref<8xi32>
+  // CHECK-NEXT: mlc_gpu.await %flags[%i] : memref<8xi32>
+  mlc_gpu.await %flags[%i] : memref<8xi32>
+  func.return
+}
+
 // Blocks of a cluster write to each other's memory, and wait for each other.
 // CHECK-LABEL: func.func @together
 func.func @together(%x: f32, %i: index) attributes {mlc_gpu.kernel = 256 : i64, mlc_gpu.cluster = 8 : i64} {

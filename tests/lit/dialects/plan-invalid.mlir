@@ -60,7 +60,7 @@ func.func @isolated(%x: tensor<4xf32>) {
 
 // -----
 
-// CHECK: schedule has no word 'slab'; expected one of block, case, edge, epilogue,
+// CHECK: schedule has no word 'slab'; expected one of block, case, cluster, edge,
 "test.op"() {s = #mlc.schedule<[slab(m, 4)]>} : () -> ()
 
 // -----

@@ -155,3 +155,72 @@ mlc_tile.kernel @together(%y: !mlc_tile.view<"M"xf32>) -> () {
   mlc_tile.work %i in "M" step 4 raster 1 down threads 128 lanes 4 {
   }
 }
+
+// -----
+
+mlc_tile.kernel @alone(%a: !mlc_tile.view<"M"x16xbf16>) -> () {
+  %x = mlc_tile.alloc worker : !mlc_tile.view<32x16xbf16, sw32>
+  // CHECK: mlc_tile.copy: multicast, of items that no cluster takes
+  mlc_tile.work %i in "M" step 32 raster 4 {
+    mlc_tile.copy %a[0, 0] -> %x "n k -> n k" via tma multicast
+  }
+}
+
+// -----
+
+mlc_tile.kernel @differs(%a: !mlc_tile.view<"M"x16xbf16>) -> () {
+  %x = mlc_tile.alloc worker : !mlc_tile.view<32x16xbf16, sw32>
+  // CHECK: mlc_tile.copy: multicast from a place that is another one in each block
+  mlc_tile.work %i in "M" step 32 raster 4 cluster 2 {
+    mlc_tile.copy %a[%i, 0] -> %x "n k -> n k" via tma multicast
+  }
+}
+
+// -----
+
+mlc_tile.kernel @memory(%a: !mlc_tile.view<"M"x16xbf16>, %x: !mlc_tile.view<"M"x16xbf16>) -> () {
+  // CHECK: mlc_tile.copy: multicast to !mlc_tile.view<"M"x16xbf16>; expected a slot, and via what
+  mlc_tile.copy %a[0, 0] -> %x "n k -> n k" via tma multicast
+}
+
+// -----
+
+mlc_tile.kernel @rasters(%a: !mlc_tile.view<"M"x16xbf16>) -> () {
+  // CHECK: mlc_tile.work: cluster 2; expected a multiple as raster
+  mlc_tile.work %i in "M" step 32 raster 3 cluster 2 {
+  }
+}
+
+// -----
+
+mlc_tile.kernel @blocks(%a: !mlc_tile.view<"M"x16xbf16>) -> () {
+  // CHECK: mlc_tile.work: split_k [32, 5, 3]; expected elements of a step, a multiple of 2 blocks, and parts
+  mlc_tile.work %i in "M" step 32 raster 2 cluster 2 split_k(%from, %to in 512 step 32 blocks 5 parts 3) {
+  }
+}
+
+// -----
+
+mlc_tile.kernel @whole(%y: !mlc_tile.view<"M"x"K"xf32>, %partial: !mlc_tile.view<6x2x64x16xf32>, %arrived: !mlc_tile.view<6x8xi32>) -> () {
+  mlc_tile.roles consumer(2, regs 232) %group {
+    mlc_tile.work %i in "M" step 64 raster 1 {
+      %x = mlc_tile.load %y[%i, 0] : !mlc_tile.frag<64x16xf32>
+      // CHECK: mlc_tile.join: expected the part of an item of mlc_tile.work
+      mlc_tile.join %whole = %x of %group part(%i, %i) through %partial, %arrived : !mlc_tile.frag<64x16xf32>, !mlc_tile.view<6x2x64x16xf32>, !mlc_tile.view<6x8xi32> {
+      }
+    }
+  }
+}
+
+// -----
+
+mlc_tile.kernel @room(%y: !mlc_tile.view<"M"x"K"xf32>, %partial: !mlc_tile.view<5x2x64x16xf32>, %arrived: !mlc_tile.view<6x8xi32>) -> () {
+  mlc_tile.roles consumer(2, regs 232) %group {
+    mlc_tile.work %i in "M" step 64 raster 1 split_k(%from, %to in "K" step 32 blocks 6 parts 3) {
+      %x = mlc_tile.load %y[%i, 0] : !mlc_tile.frag<64x16xf32>
+      // CHECK: mlc_tile.join: through !mlc_tile.view<5x2x64x16xf32>, !mlc_tile.view<6x8xi32>; expected 6 x groups x 64 x 16, and 6 x warps
+      mlc_tile.join %whole = %x of %group part(%from, %to) through %partial, %arrived : !mlc_tile.frag<64x16xf32>, !mlc_tile.view<5x2x64x16xf32>, !mlc_tile.view<6x8xi32> {
+      }
+    }
+  }
+}

@@ -8,7 +8,7 @@
 // CHECK-NEXT: mlc_tile.roles producer(1, regs 40) %p {
 // CHECK-NEXT:   mlc_tile.work %i in "M" step 32, %j in min("N", 64) step 16 raster 2 {
 // CHECK-NEXT:     %x = mlc_tile.put %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]> -> !mlc_tile.view<32x16xbf16, sw32>
-// CHECK-NEXT:     mlc_tile.copy %a[%i, 0] -> %x "m k -> m k" over (m 16, k 16) part via tma {multicast}
+// CHECK-NEXT:     mlc_tile.copy %a[%i, 0] -> %x "m k -> m k" over (m 16, k 16) part via tma {mark}
 // CHECK-NEXT:   }
 // CHECK-NEXT: } consumer(2, regs 232) %group {
 // CHECK:          %u = mlc_tile.ready %zero : !mlc_tile.frag<16x16xf32> -> !mlc_tile.token<!mlc_tile.frag<16x16xf32>>
@@ -26,7 +26,7 @@ mlc_tile.kernel @k(%a: !mlc_tile.view<"M"x16xbf16>) -> (%c: !mlc_tile.view<"M"x"
   mlc_tile.roles producer(1, regs 40) %p {
     mlc_tile.work %i in "M" step 32, %j in min("N", 64) step 16 raster 2 {
       %x = mlc_tile.put %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]> -> !mlc_tile.view<32x16xbf16, sw32>
-      mlc_tile.copy %a[%i, 0] -> %x "m k -> m k" over (m 16, k 16) part via tma {multicast}
+      mlc_tile.copy %a[%i, 0] -> %x "m k -> m k" over (m 16, k 16) part via tma {mark}
     }
   } consumer(2, regs 232) %group {
     mlc_tile.work %i in "M" step 32, %j in min("N", 64) step 16 raster 2 {
@@ -84,6 +84,40 @@ mlc_tile.kernel @after(%y: !mlc_tile.view<"M"xf32>) -> () {
     }
     mlc_tile.store %left, %y[%last]
     %end = mlc_tile.work %i in "M" step 4 raster 1 after(%before) {
+    }
+  }
+}
+
+// Items that blocks of a cluster take at the same time, and what they copy for each other.
+// CHECK-LABEL: mlc_tile.kernel @clusters
+// CHECK:      mlc_tile.work %i in "M" step 32, %j in 64 step 16 raster 4 cluster 2 {
+// CHECK-NEXT:   %x = mlc_tile.put %ring
+// CHECK-NEXT:   mlc_tile.copy %a[%j, 0] -> %x "n k -> n k" via tma multicast
+mlc_tile.kernel @clusters(%a: !mlc_tile.view<"M"x16xbf16>) -> () {
+  %ring = mlc_tile.channel : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+  mlc_tile.roles producer(1, regs 40) %p {
+    mlc_tile.work %i in "M" step 32, %j in 64 step 16 raster 4 cluster 2 {
+      %x = mlc_tile.put %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]> -> !mlc_tile.view<32x16xbf16, sw32>
+      mlc_tile.copy %a[%j, 0] -> %x "n k -> n k" via tma multicast
+    }
+  }
+}
+
+// Items that come in parts, and where their sums meet.
+// CHECK-LABEL: mlc_tile.kernel @parts
+// CHECK:      mlc_tile.work %i in "M" step 64, %j in 64 step 16 raster 1 split_k(%from, %to in "K" step 32 blocks 6 parts 3) {
+// CHECK-NEXT:   %x = mlc_tile.load %y[%from, %to]
+// CHECK-NEXT:   mlc_tile.join %whole = %x of %group part(%from, %to) through %partial, %arrived : !mlc_tile.frag<64x16xf32>, !mlc_tile.view<6x2x64x16xf32>, !mlc_tile.view<6x8xi32> {
+// CHECK-NEXT:     mlc_tile.store %whole, %y[%i, %j]
+mlc_tile.kernel @parts(%y: !mlc_tile.view<"M"x"K"xf32>) -> () {
+  %partial = mlc_tile.alloc team : !mlc_tile.view<6x2x64x16xf32>
+  %arrived = mlc_tile.alloc team : !mlc_tile.view<6x8xi32>
+  mlc_tile.roles consumer(2, regs 232) %group {
+    mlc_tile.work %i in "M" step 64, %j in 64 step 16 raster 1 split_k(%from, %to in "K" step 32 blocks 6 parts 3) {
+      %x = mlc_tile.load %y[%from, %to] : !mlc_tile.frag<64x16xf32>
+      mlc_tile.join %whole = %x of %group part(%from, %to) through %partial, %arrived : !mlc_tile.frag<64x16xf32>, !mlc_tile.view<6x2x64x16xf32>, !mlc_tile.view<6x8xi32> {
+        mlc_tile.store %whole, %y[%i, %j]
+      }
     }
   }
 }

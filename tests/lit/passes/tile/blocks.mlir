@@ -25,6 +25,41 @@ builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
 
 // -----
 
+// Blocks of a cluster copy steps of b together.
+// CHECK-LABEL: @together(
+// CHECK:         mlc_tile.work %i in 4096 step 128, %j in 4096 step 256 raster 16 cluster 2 {
+// CHECK:           mlc_tile.copy %a[%i, %k] -> %{{.*}} via tma
+// CHECK-NEXT:      mlc_tile.copy %b[%k, %j] -> %{{.*}} via tma multicast
+builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
+  mlc_tile.kernel @together(%a: !mlc_tile.view<4096x4096xbf16>, %b: !mlc_tile.view<4096x4096xbf16>) -> (%c: !mlc_tile.view<4096x4096xbf16>) attributes {schedule = #mlc.schedule<[tile(m 128, n 256, k 64), stages(4), roles(producer 1, consumer 2), raster(15), cluster(2)]>} {
+    %0 = mlc_tile.dot "mk,kn->mn" %a[m, k], %b[k, n] over (k 4096) : !mlc_tile.frag<4096x4096xf32>
+    %1 = mlc_tile.convert %0 : !mlc_tile.frag<4096x4096xf32> to !mlc_tile.frag<4096x4096xbf16>
+    mlc_tile.store %1, %c[m, n] as "mn"
+  }
+}
+
+// -----
+
+// Tiles of the last wave come in parts along k.
+// CHECK-LABEL: @parts(
+// CHECK:         %partial = mlc_tile.alloc team : !mlc_tile.view<132x2x64x128xf32>
+// CHECK-NEXT:    %arrived = mlc_tile.alloc team : !mlc_tile.view<132x8xi32>
+// CHECK:         mlc_tile.work %i in 512 step 128, %j in 512 step 128 raster 4 split_k(%from, %to in 16384 step 64 blocks 132 parts 4) {
+// CHECK-NEXT:      mlc_tile.for %k in %to - %from step 64 {
+// CHECK:             mlc_tile.copy %a[%i, %k + %from] -> %{{.*}} via tma
+// CHECK-NEXT:        mlc_tile.copy %b[%k + %from, %j] -> %{{.*}} via tma
+// CHECK:         mlc_tile.join %whole = %[[SUMS:[0-9]*]] of %group part(%from_1, %to_1) through %partial, %arrived
+// CHECK-NEXT:      mlc_tile.convert %whole
+builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
+  mlc_tile.kernel @parts(%a: !mlc_tile.view<512x16384xbf16>, %b: !mlc_tile.view<16384x512xbf16>) -> (%c: !mlc_tile.view<512x512xbf16>) attributes {schedule = #mlc.schedule<[tile(m 128, n 128, k 64), stages(6), roles(producer 1, consumer 2), raster(4), split_k(blocks 132, parts 4)]>} {
+    %0 = mlc_tile.dot "mk,kn->mn" %a[m, k], %b[k, n] over (k 16384) : !mlc_tile.frag<512x512xf32>
+    %1 = mlc_tile.convert %0 : !mlc_tile.frag<512x512xf32> to !mlc_tile.frag<512x512xbf16>
+    mlc_tile.store %1, %c[m, n] as "mn"
+  }
+}
+
+// -----
+
 // CHECK: tiles: tile(m 96, n 256, k 64): 2 groups have 64 rows each; expected m 128
 builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
   mlc_tile.kernel @rows(%a: !mlc_tile.view<4096x4096xbf16>, %b: !mlc_tile.view<4096x4096xbf16>) -> (%c: !mlc_tile.view<4096x4096xbf16>) attributes {schedule = #mlc.schedule<[tile(m 96, n 256, k 64), stages(4), roles(producer 1, consumer 2), raster(16)]>} {
