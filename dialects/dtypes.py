@@ -183,3 +183,8 @@ def numpy_dtype(dtype: np.dtype[np.generic]) -> DType:
         known = ", ".join(str(row.numpy) for row in DTYPES)
         raise TypeError(f"arrays of dtype {dtype} are not supported; expected one of {known}")
     return found
+
+
+def holds(wide: DType, narrow: DType) -> bool:
+    """Whether every value of a dtype is one of another."""
+    return bool(np.can_cast(narrow.numpy, wide.numpy, "safe"))

@@ -71,6 +71,13 @@ def divided_late(q: Any, k: Any, v: Any) -> Any:
     return (e @ v) / e.sum(-1, keepdims=True)
 
 
+def wide(q: Any, k: Any, v: Any) -> Any:
+    s = (q @ np.swapaxes(k, -1, -2)).astype(np.float32) / math.sqrt(q.shape[-1])
+    columns: int = s.shape[-1]
+    i = np.arange(columns)
+    return softmax(np.where(i[None, :] <= i[:, None], s, -np.inf)).astype(v.dtype) @ v
+
+
 def with_gradient(f: Any) -> Any:
     """A function of its arguments and a cotangent: its result, and those of the first three."""
 
@@ -140,6 +147,7 @@ PROGRAMS = [
     same(heads_last, 2, 130, 3, 64),
     same(divided_late, 2, 130, 64),
     same(divided, 2, 130, 64),
+    same(wide, 2, 130, 64),
     Attention(scaled_when_run, (*((2, 130, 64),) * 3, ())),
 ]
 
@@ -152,6 +160,8 @@ GRADIENTS = [
     Attention(biased, (*((2, 2, 130, 64),) * 3, (2, 130, 130))),
     same(heads_last, 2, 130, 3, 64),
     same(divided, 2, 130, 64),
+    same(wide, 2, 130, 64),
+    same(wide, 2, 256, 128, dtype="f16"),
     Attention(scaled_when_run, (*((2, 130, 64),) * 3, ())),
 ]
 """Of which the gradient is streams too."""

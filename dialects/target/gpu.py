@@ -171,7 +171,7 @@ class GpuTarget:
 
     def tensor_flops_per_s(self, dtype: DType) -> float:
         """Of tensor cores on factors of a dtype, f32 as tf32; 0: they do not multiply such."""
-        if not dtype.is_inexact or dtype.kind == "complex":
+        if dtype.kind not in ("float", "storage"):
             return 0.0
         rates = {
             1: self.tensor_f8_flops_per_s, 2: self.tensor_f16_flops_per_s,

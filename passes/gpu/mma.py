@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import product
-from mlc.dialects.dtypes import BF16, F16, F32, F64, DType, dtype_of
+from mlc.dialects.dtypes import BF16, F16, F32, F64, DType, dtype_of, holds
 from mlc.dialects.gpu_products import ACCESS_BYTES, MMA_F64, MMA_SHAPES, PADDING
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.plan import Schedule
@@ -18,7 +18,6 @@ from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.nest_words import Stage
-from mlc.passes.tile.panels import holds
 
 FIRST = 80
 """Compute capability from which on warps multiply f64, bf16 and tf32. SOURCE: PTX ISA, mma"""

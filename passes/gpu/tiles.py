@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from mlc.dialects.dtypes import BF16, F32, DType
+from mlc.dialects.dtypes import F32, DType
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tile.parts import Integers, Parts
 from mlc.dialects.tile.slots import ROW_BYTES
@@ -78,8 +78,7 @@ def seconds(
     p = parts_of(sizes, tile, dtype, target, n)
     rate = tile.busy if p.whole else tile.alone
     depth = ROW_BYTES // dtype.bytes
-    peak = target.tensor_f16_flops_per_s * BF16.bytes / dtype.bytes
-    step = 2 * tile.rows * tile.columns * depth / (rate * peak)
+    step = 2 * tile.rows * tile.columns * depth / (rate * target.tensor_flops_per_s(dtype))
     last = p.steps - p.others * p.cut if p.shared else 0
     return step * target.sm_count * (p.whole * p.steps + last)
 

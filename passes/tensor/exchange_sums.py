@@ -16,7 +16,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.dims import Dim, shape_of, tensor_type
+from mlc.dialects.dtypes import DType, dtype_of, holds
+from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.elementwise import MulOp, NegOp
 from mlc.dialects.tensor.letters import ALPHABET, split_one
 from mlc.dialects.tensor.op import tensor_of
@@ -36,7 +38,8 @@ class ExchangeSumsPass(ModulePass):
     ->  contract "ic,ic->i" d, o,  where o = contract "ij,jc->ic" p, v is there already
 
     with numbers per row, and signs, that the summand is multiplied by. Sums are in another order:
-    not with strict numerics.
+    not with strict numerics. Where the products are of 16 bits and the sum is of f32, the weights
+    are those that were rounded for their product, as g is.
     """
 
     name = "mlc-exchange-sums"
@@ -70,7 +73,8 @@ def sum_of_product_at_hand(op: ReduceOp, b: Rewrite) -> SSAValue | None:
     for product, weights in (found.wide, found.wide[::-1]):
         for factor, other, letters in _exchanged(op, product, weights, word, reduced):
             kept = "".join(c for c in result if c in letters)
-            total = b(ContractOp, factor, other, letters=f"{letters}->{kept}")
+            same = (as_dtype(b, x, op.dtype) for x in (factor, other))
+            total = b(ContractOp, *same, letters=f"{letters}->{kept}")
             if kept != result:
                 total = b(ReshapeOp, total, declared=tensor_of(op.result))
             for row, source in found.rows:
@@ -117,8 +121,9 @@ def _exchanged(
     D, what the weights' sums are, and the letters of both, in those of the reduction. Axes of one
     place may come and go between.
     """
+    product = widened(product)
     inner = unit_root(product).owner
-    if not isinstance(inner, ContractOp) or inner.dtype is not op.dtype:
+    if not isinstance(inner, ContractOp) or not holds(op.dtype, inner.dtype):
         return
     words, result, summed = inner.words()
     names = named(inner.result, result, product, word)
@@ -133,7 +138,7 @@ def _exchanged(
         for at, outer in products_of(weights):
             if outer.parent is not op.parent:
                 continue
-            if outer.operands[1 - at] is not inner.operands[v] or outer.dtype is not op.dtype:
+            if outer.operands[1 - at] is not inner.operands[v] or outer.dtype is not inner.dtype:
                 continue
             theirs, their_result, _ = outer.words()
             known = named(outer.operands[at], theirs[at], weights, word)
@@ -148,6 +153,19 @@ def _exchanged(
                 yield inner.operands[d], outer.result, f"{mine[d]},{letters}"
 
 
+def widened(value: SSAValue) -> SSAValue:
+    """A value before a conversion that keeps all values."""
+    op = value.owner
+    return op.x if isinstance(op, ConvertOp) and holds(op.dtype, op.source) else value
+
+
+def as_dtype(b: Rewrite, value: SSAValue, dtype: DType) -> SSAValue:
+    """A value as a dtype that holds it."""
+    if dtype_of(tensor_of(value).element_type) is dtype:
+        return value
+    return b(ConvertOp, value, declared=tensor_type(dtype.ir, shape_of(value.type)))
+
+
 def unit_root(value: SSAValue) -> SSAValue:
     """What a value is but for axes of one place."""
     while isinstance(value.owner, ReshapeOp) and value.owner.unit_axes_only():
@@ -156,12 +174,14 @@ def unit_root(value: SSAValue) -> SSAValue:
 
 
 def products_of(value: SSAValue) -> Iterator[tuple[int, ContractOp]]:
-    """The contractions of a value, seen with more or fewer axes of one place too."""
+    """The contractions of a value, as it is or rounded, with more or fewer axes of one place."""
     for use in value.uses:
         user = use.operation
         if isinstance(user, ContractOp):
             yield use.index, user
-        elif isinstance(user, ReshapeOp) and user.unit_axes_only():
+        elif (isinstance(user, ReshapeOp) and user.unit_axes_only()) or (
+            isinstance(user, ConvertOp) and user.dtype.kind == "float"
+        ):
             yield from products_of(user.result)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import holds
 from mlc.dialects.errors import MlcError
 from mlc.dialects.gpu_async import MOST_AXES
 from mlc.dialects.tensor.comparison import ConvertOp
@@ -16,7 +17,6 @@ from mlc.dialects.tile.expression import ExpressionsAttr, letter, letters_in, re
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import view_of
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.tile.panels import holds
 
 ALIGNED_BYTES = 16
 """At which rows begin. SOURCE: CUDA driver API, tensor maps"""

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim
-from mlc.dialects.dtypes import DType, named_dtype
+from mlc.dialects.dtypes import DType, holds, named_dtype
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import INDEX as POSITION
@@ -104,11 +104,6 @@ def in_dtype(dot: DotOp, view: SSAValue, word: Pack) -> SSAValue:
             " wider dtype, or a in u8 for one of i8"
         )
     return _converted(dot, view, have, wanted)
-
-
-def holds(wide: DType, narrow: DType) -> bool:
-    """Whether every value of a dtype is one of another."""
-    return bool(np.can_cast(narrow.numpy, wide.numpy, "safe"))
 
 
 def _narrow(dot: DotOp, view: SSAValue, wanted: DType) -> SSAValue:

@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 CUDA_MANAGED = 13
+ORDINAL = 0
+"""Of the device that programs run on."""
 LEGACY_STREAM = 1  # what __dlpack__(stream=) calls the default stream
-_CODES = {"int": 0, "uint": 1, "float": 2, "complex": 5, "bool": 6}  # DLDataTypeCode
-_BFLOAT_CODE = 4
+_CODES = {"int": 0, "uint": 1, "float": 2, "complex": 5, "bool": 6}
+_CODES_BY_NAME = {"bf16": 4, "f8e4m3fn": 10, "f8e5m2": 12}
+"""DLDataTypeCode of a kind of dtype, and of dtypes that have their own. SOURCE: dlpack.h 1.1"""
 
 
 _Integers = ctypes.POINTER(ctypes.c_int64)
@@ -158,6 +161,10 @@ def _from_capsule(value: object, capsule: object, where: str) -> View:
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     managed = _Managed.from_address(get(capsule, _NAME))
     tensor = managed.tensor
+    if tensor.device_type == CUDA and tensor.device_id != ORDINAL:
+        raise TypeError(
+            f"{where} lies on cuda:{tensor.device_id}; expected cuda:{ORDINAL}, where programs run"
+        )
     shape = tuple(tensor.shape[k] for k in range(tensor.ndim))
     strides = row_major(shape)
     if tensor.strides:
@@ -179,7 +186,7 @@ def _from_capsule(value: object, capsule: object, where: str) -> View:
 
 
 def _code(dtype: DType) -> int:
-    return _BFLOAT_CODE if dtype.name == "bf16" else _CODES.get(dtype.kind, -1)
+    return _CODES_BY_NAME.get(dtype.name) or _CODES[dtype.kind]
 
 
 def dtype_word(dtype: DType) -> int:

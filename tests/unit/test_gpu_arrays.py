@@ -15,14 +15,14 @@ from xdsl.ir import SSAValue
 
 import mlc
 from mlc.dialects.dims import Dim
-from mlc.dialects.dtypes import F32, I64, named_dtype
+from mlc.dialects.dtypes import BF16, DTYPES, F8E4M3FN, F8E5M2, F32, I64, named_dtype
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import OpBuilder
 from mlc.runtime.cuda import driver, program
-from mlc.runtime.cuda.dlpack import view_of
+from mlc.runtime.cuda.dlpack import dtype_word, view_of
 from tests.every_op.native import Argument, function_module, signature_of, to_plan
 from tests.gpu.native import gpu_program, not_taken, on_error, ptx_of
 from tests.unit.fake_gpu import FakeDevice
@@ -57,7 +57,10 @@ def _sum(b: OpBuilder, x: Sequence[SSAValue]) -> list[SSAValue]:
     return [b(AddOp, x[0], x[1])]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.bool_, np.float64])
+@pytest.mark.parametrize(
+    "dtype",
+    [np.float32, np.int8, np.bool_, np.float64, BF16.numpy, F8E4M3FN.numpy, F8E5M2.numpy],
+)
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3), (1,) * 20])
 def test_there_and_back(gpu: FakeDevice, dtype: Any, shape: tuple[int, ...]) -> None:
     x: np.ndarray[Any, Any] = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
@@ -86,6 +89,22 @@ def test_what_an_array_says_to_others(gpu: FakeDevice) -> None:
     del capsule
     assert mlc.device_put(np.ones((2, 3), np.float32)).pointer == pointer
     assert gpu.native.followed == []
+
+
+def test_every_dtype_has_its_own_code() -> None:
+    assert len({dtype_word(dtype) for dtype in DTYPES}) == len(DTYPES)
+
+
+def test_an_array_of_another_device_is_refused(gpu: FakeDevice) -> None:
+    there = mlc.device_put(np.ones(3, np.float32))
+    capsule = there.__dlpack__(stream=-1)
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    device_id = get(capsule, b"dltensor") + 12
+    ctypes.c_int32.from_address(device_id).value = 1
+    other = SimpleNamespace(__dlpack__=lambda stream: capsule)
+    with pytest.raises(TypeError, match="x lies on cuda:1; expected cuda:0"):
+        view_of(other, "x")
 
 
 def test_a_reader_on_another_stream_follows(gpu: FakeDevice) -> None:

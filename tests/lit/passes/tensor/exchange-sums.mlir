@@ -94,3 +94,21 @@ func.func @narrow(%p: tensor<8x16xbf16>, %v: tensor<16x4xbf16>, %d: tensor<8x4xb
   %y = mlc.reduce "sum" "ij->i" %t : tensor<8x16xbf16> -> tensor<8xbf16>
   func.return %o, %y : tensor<8x4xbf16>, tensor<8xbf16>
 }
+
+// -----
+
+// A sum of f32 over products of bf16: of the weights that were rounded.
+// CHECK-LABEL: @wide
+// CHECK-DAG:   %[[D:.*]] = mlc.convert %d : tensor<8x4xbf16> -> tensor<8x4xf32>
+// CHECK-DAG:   %[[O:.*]] = mlc.convert %o : tensor<8x4xbf16> -> tensor<8x4xf32>
+// CHECK:       %[[SUM:.*]] = mlc.contract "i{{.}},i{{.}}->i" %[[D]], %[[O]] : tensor<8x4xf32>, tensor<8x4xf32> -> tensor<8xf32>
+// CHECK-NEXT:  func.return %o, %[[SUM]]
+func.func @wide(%p: tensor<8x16xf32>, %v: tensor<16x4xbf16>, %d: tensor<8x4xbf16>) -> (tensor<8x4xbf16>, tensor<8xf32>) {
+  %w = mlc.convert %p : tensor<8x16xf32> -> tensor<8x16xbf16>
+  %o = mlc.contract "ij,jc->ic" %w, %v : tensor<8x16xbf16>, tensor<16x4xbf16> -> tensor<8x4xbf16>
+  %g = mlc.contract "ic,jc->ij" %d, %v : tensor<8x4xbf16>, tensor<16x4xbf16> -> tensor<8x16xbf16>
+  %h = mlc.convert %g : tensor<8x16xbf16> -> tensor<8x16xf32>
+  %t = mlc.mul %p, %h : tensor<8x16xf32>
+  %y = mlc.reduce "sum" "ij->i" %t : tensor<8x16xf32> -> tensor<8xf32>
+  func.return %o, %y : tensor<8x4xbf16>, tensor<8xf32>
+}
