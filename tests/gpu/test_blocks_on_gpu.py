@@ -19,7 +19,7 @@ from mlc.runtime.cuda import gpu_target
 from tests.block_programs import Product
 from tests.unit.test_gpu_blocks import BATCHES, SHARED, Shapes
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("guarded_memory")]
 
 PRODUCTS = [
     *(Product(256, 512, 192, form=form) for form in ("nn", "nt", "tn", "tt")),

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from mlc.runtime.cuda import device
 from tests import test_every_op as on_cpu
 from tests.every_op import elementwise
 from tests.every_op.shapes import ShapeClass
 from tests.gpu import native
-from tests.gpu.guarded import guarded
 from tests.numerics.judges import BY_UNIT
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("guarded_memory")]
 
 
 @pytest.fixture(autouse=True)
 def compile_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same tests with another compiler, whose vector math is polynomials and estimates."""
     monkeypatch.setattr(elementwise, "BOUNDS", BY_UNIT)
+    monkeypatch.setattr(on_cpu, "RUNS", 20)
     monkeypatch.setattr(on_cpu, "to_plan", native.to_plan)
     monkeypatch.setattr(on_cpu, "compile_plan", native.compile_plan)
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_written_beside_blocks() -> Iterator[None]:
-    """Zones around arguments, results, scratch and constants are as before."""
-    memory = guarded()
-    yield
-    with device().active():
-        memory.check()
 
 
 @pytest.mark.parametrize(("c", "among"), on_cpu.SHARED)

@@ -10,7 +10,7 @@ import pytest
 import mlc
 from tests.row_programs import PROGRAMS, Rows, results_of, softmax
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("guarded_memory")]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)

@@ -17,7 +17,7 @@ from mlc.runtime.cuda import gpu_target
 from tests.programs_of_terms import FORMS, OfTerms
 from tests.unit.test_gpu_terms import check, factors
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("guarded_memory")]
 Array = NDArray[Any]
 
 

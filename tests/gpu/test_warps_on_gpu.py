@@ -11,7 +11,7 @@ import pytest
 import mlc
 from mlc.dialects.dtypes import named_dtype
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("guarded_memory")]
 RNG = np.random.default_rng(11)
 ERRORS = {"f64": 1e-12, "f32": 2e-3, "bf16": 1e-2, "f16": 2e-3}
 

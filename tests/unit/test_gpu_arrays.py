@@ -102,7 +102,7 @@ def test_an_array_of_another_device_is_refused(gpu: FakeDevice) -> None:
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     device_id = get(capsule, b"dltensor") + 12
     ctypes.c_int32.from_address(device_id).value = 1
-    other = SimpleNamespace(__dlpack__=lambda stream: capsule)
+    other = SimpleNamespace(__dlpack__=lambda stream: capsule)  # pyright: ignore[reportUnknownLambdaType]
     with pytest.raises(TypeError, match="x lies on cuda:1; expected cuda:0"):
         view_of(other, "x")
 
