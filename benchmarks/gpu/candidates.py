@@ -3,93 +3,188 @@
 from __future__ import annotations
 
 import importlib
-import time
+import importlib.util
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import mlc
-from benchmarks.gpu.workloads import Workload
+from benchmarks.gpu.workload import Function, Workload, differentiated, loss_of
 
-Call = Callable[..., Any]
-FLUSHED_BYTES = 256 << 20  # five times the level-2 cache of an H200
+WARM = 3  # calls before a graph is recorded: libraries choose and allocate in the first
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to compute a workload; `waits`: whether a call returns when the device is done."""
+    """
+    One way to compute a workload. `wait` takes a result, and returns when it is there: the host's
+    clock goes then, since the work is on a stream that this process does not see.
+    """
 
-    call: Call
-    waits: bool = False
+    call: Callable[..., Any]
+    wait: Callable[[Any], object] | None = None
 
 
-def _torch(workload: Workload) -> Candidate:
+def torch_with(workload: Workload) -> Any:
+    """PyTorch, which multiplies as the workload allows."""
     torch = importlib.import_module("torch")
     torch.backends.cuda.matmul.allow_tf32 = workload.tf32
     torch.backends.cudnn.allow_tf32 = workload.tf32
     torch.backends.cudnn.benchmark = True
-    return Candidate(partial(workload.peers["torch"], torch))
+    return torch
 
 
-def _compile(workload: Workload) -> Candidate:
-    torch = importlib.import_module("torch")
-    torch._dynamo.reset()
-    mode = "max-autotune-no-cudagraphs"
-    return Candidate(torch.compile(_torch(workload).call, mode=mode))
+def in_torch(
+    torch: Any, workload: Workload, name: str = "torch", *, compiled: bool = False
+) -> Function:
+    """The workload in PyTorch's words; compiled is what is differentiated, not how."""
+    word = workload.words[name]
+
+    def forward(*arrays: Any) -> Any:
+        out = word(torch, *arrays)
+        return out.float().square().mean() if workload.gradient == "squares" else out
+
+    computed = forward
+    if compiled:
+        torch._dynamo.reset()
+        computed = torch.compile(forward, mode="max-autotune-no-cudagraphs")
+    if not workload.gradient:
+        return computed
+
+    def gradient(*arrays: Any) -> Any:
+        given = arrays[-1] if workload.gradient == "given" else None
+        inputs = arrays if given is None else arrays[:-1]
+        leaves = [x.detach().requires_grad_() for x in inputs]
+        return torch.autograd.grad(computed(*leaves), leaves, given)
+
+    return gradient
 
 
-def _jax(workload: Workload) -> Candidate:
+def captured(torch: Any, call: Callable[[], Any]) -> Callable[[], Any]:
+    """What replays the launches of a call; its results are overwritten each time."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(WARM):
+            call()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = call()
+
+    def replay() -> Any:
+        graph.replay()
+        return out
+
+    return replay
+
+
+def _torch(workload: Workload, name: str, arrays: Sequence[Any]) -> Candidate:
+    torch = torch_with(workload)
+    word = name if name in workload.words else "torch"
+    call = in_torch(torch, workload, word, compiled=name == "compile")
+    if name == "torch" or not workload.captured:
+        return Candidate(call)
+    replay = captured(torch, lambda: call(*arrays))
+
+    def replayed(*_: Any) -> Any:
+        return replay()
+
+    return Candidate(replayed)
+
+
+def _jax(workload: Workload, name: str, arrays: Sequence[Any]) -> Candidate:
+    jax, f = jax_with(workload), in_jax(workload)
+    compiled = jax.jit(f)
+    there = [jax.dlpack.from_dlpack(x) for x in arrays]
+
+    def call(*_: Any) -> Any:
+        return compiled(*there)
+
+    return Candidate(call, jax.block_until_ready)
+
+
+def jax_with(workload: Workload) -> Any:
+    """JAX, which multiplies as the workload allows, and leaves memory to the others."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.3")
     jax = importlib.import_module("jax")
-    jax.config.update("jax_enable_x64", workload.dtype == "f64")
-    jax.config.update(
-        "jax_default_matmul_precision", "tensorfloat32" if workload.tf32 else "highest"
-    )
-    f = jax.jit(partial(workload.peers["jax"], jax))
-    known: dict[tuple[int, ...], Sequence[Any]] = {}
-
-    def call(*arrays: Any) -> Any:
-        key = tuple(x.data_ptr() for x in arrays)
-        if key not in known:
-            known[key] = [jax.dlpack.from_dlpack(x) for x in arrays]
-        return jax.block_until_ready(f(*known[key]))
-
-    return Candidate(call, waits=True)
+    kinds = {array.dtype for array in workload.arrays}
+    precision = ("tensorfloat32" if workload.tf32 else "highest") if "f32" in kinds else None
+    jax.config.update("jax_enable_x64", "f64" in kinds)
+    jax.config.update("jax_default_matmul_precision", precision)
+    return jax
 
 
-def _mlc(workload: Workload) -> Candidate:
-    return Candidate(mlc.compile(workload.f, target="cuda", **workload.options))
+def in_jax(workload: Workload) -> Function:
+    """The workload in JAX's words."""
+    jax = importlib.import_module("jax")
+
+    def forward(*arrays: Any) -> Any:
+        return workload.words["jax"](jax, *arrays)
+
+    if not workload.gradient:
+        return forward
+    count = len(workload.arrays) - (workload.gradient == "given")
+    return jax.grad(loss_of(workload, forward), argnums=tuple(range(count)))
 
 
-def _tuned(workload: Workload) -> Candidate:
-    return Candidate(mlc.compile(workload.f, target="cuda", tune=20.0, **workload.options))
+def _triton(workload: Workload, name: str, arrays: Sequence[Any]) -> Candidate:
+    kernels = importlib.import_module("benchmarks.gpu.triton_kernels")
+
+    def call(*given: Any) -> Any:
+        return workload.words["triton"](kernels, *given)
+
+    return Candidate(call)
 
 
-CANDIDATES: dict[str, Callable[[Workload], Candidate]] = {
-    "torch": _torch, "compile": _compile, "jax": _jax, "mlc": _mlc,
-    "tuned": _tuned,
-}  # fmt: skip
-"""By the name that `--peers` says."""
+def _mlc(workload: Workload, name: str, arrays: Sequence[Any]) -> Candidate:
+    options: dict[str, Any] = {**workload.options, **({"tune": 20.0} if name == "tuned" else {})}
+    return Candidate(mlc.compile(differentiated(workload), target="cuda", **options))
 
 
-class Stopwatch:
-    """Seconds of one call after something else has filled level 2."""
+@dataclass(frozen=True)
+class Peer:
+    """A candidate's library and how it is made, of a workload, a name and the arrays."""
 
-    def __init__(self) -> None:
-        self.torch: Any = importlib.import_module("torch")
-        self.dirt = self.torch.empty(FLUSHED_BYTES, dtype=self.torch.uint8, device="cuda")
+    library: str
+    make: Callable[[Workload, str, Sequence[Any]], Candidate]
 
-    def seconds(self, candidate: Candidate, arrays: Sequence[Any]) -> float:
-        """Of the device, or of the host where the call waits."""
-        self.dirt.zero_()
-        if candidate.waits:
-            self.torch.cuda.synchronize()
-            start = time.perf_counter()
-            candidate.call(*arrays)
-            return time.perf_counter() - start
-        events = [self.torch.cuda.Event(enable_timing=True) for _ in range(2)]
-        events[0].record()
-        candidate.call(*arrays)
-        events[1].record()
-        events[1].synchronize()
-        return 1e-3 * events[0].elapsed_time(events[1])
+
+CANDIDATES = {
+    **dict.fromkeys(("torch", "graph", "compile", "cudnn", "flash"), Peer("torch", _torch)),
+    "jax": Peer("jax", _jax),
+    "triton": Peer("triton", _triton),
+    **dict.fromkeys(("tuned", "mlc"), Peer("mlc", _mlc)),
+}
+"""By the name that `--peers` says; mlc comes last, always."""
+
+
+def installed(name: str) -> bool:
+    """Whether the library of a candidate is there."""
+    return importlib.util.find_spec(CANDIDATES[name].library) is not None
+
+
+def takes_part(workload: Workload, name: str) -> bool:
+    """Whether a workload has the words of a candidate."""
+    if workload.steps:
+        return name in workload.words
+    if name in ("compile", "tuned", "mlc"):
+        return True
+    return workload.captured if name == "graph" else name in workload.words
+
+
+def candidate(workload: Workload, name: str, arrays: Sequence[Any]) -> Candidate:
+    """Made for these arrays."""
+    peer = CANDIDATES[name]
+    if not workload.steps:
+        return peer.make(workload, name, arrays)
+    library = importlib.import_module(peer.library)
+    if peer.library == "torch":
+        torch_with(workload)
+    if peer.library == "jax":
+        jax_with(workload)
+    step = workload.words[name](library, *arrays)
+    wait = library.block_until_ready if peer.library == "jax" else None
+    return Candidate(lambda *_: step(), wait)
