@@ -93,6 +93,7 @@ PROGRAMS = [
     Rows(softmax, ((2, 3, 33, 64),), "bf16"),
     Rows(softmax, ((3, 32768),)),
     Rows(softmax, ((2, 131072),)),
+    Rows(softmax, ((2, 131072),), "bf16"),
     Rows(layer_norm, ((2, 100000), (100000,), (100000,))),
     Rows(layer_norm, ((33, 4096), (4096,), (4096,))),
     Rows(layer_norm, ((4, 9, 768), (768,), (768,)), "bf16"),

@@ -19,7 +19,7 @@ VECTORS = 4  # of a thread, so that enough bytes are under way
 MOST_VECTORS = 8  # where that saves threads of other warps
 MOST_ELEMENTS = 32  # of one fragment in a thread's registers
 AHEAD_TIMES = 4  # as many rows there are, at least
-WORD_BYTES = 4  # the least that blocks of a cluster send each other
+WORD_BYTES = 4  # the least that blocks of a cluster send each other; narrow floats as f32
 BLOCK_THREADS = 128  # of a block with several rows
 MOST_THREADS = 1024
 CLUSTERS = (2, 4, 8)
@@ -83,7 +83,8 @@ def _ahead(kernel: KernelOp, rows: Shape, columns: Shape) -> int:
 def _clusters(kernel: KernelOp, vectors: int, lanes: int, target: GpuTarget) -> Iterator[Words]:
     """The fewest blocks that hold a row together; no word where the device has no clusters."""
     folds = (op for op in kernel.block.ops if isinstance(op, Reduction))
-    sends = target.has_tma and all(op.summand().bytes >= WORD_BYTES for op in folds)
+    sent = (op.summand() for op in folds)
+    sends = target.has_tma and all(x.bytes >= WORD_BYTES or x.kind == "float" for x in sent)
     found = [
         (Hold(1, CLUSTER_THREADS, lanes, blocks),)
         for blocks in CLUSTERS

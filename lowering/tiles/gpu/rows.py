@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import vec
 from mlc.dialects.dims import Dim
-from mlc.dialects.dtypes import DType
+from mlc.dialects.dtypes import F32, DType
 from mlc.dialects.errors import MlcError
 from mlc.dialects.gpu_clusters import ClusterBarrierOp, SendOp
 from mlc.dialects.tensor.monoid import MONOIDS
@@ -262,9 +262,11 @@ class _Fold:
         return value if self.k.blocks == 1 else self.cluster(value)
 
     def cluster(self, value: SSAValue) -> SSAValue:
-        """Of blocks that have a row together: each sends its number to all."""
-        k, b = self.k, self.k.b
-        cell = b.shared(memory_type(self.dtype), (k.blocks,))
+        """Of blocks that have a row together: each sends its number to all, as f32 at least."""
+        k, b, e = self.k, self.k.b, self.k.s.element_builder(1)
+        sent = F32 if self.dtype.bytes < F32.bytes else self.dtype
+        value = e.convert(value, self.dtype, sent)
+        cell = b.shared(memory_type(sent), (k.blocks,))
         if not k.met:  # nobody sends to a block that does not run yet
             b.add_op(ClusterBarrierOp.create())
             k.met = True
@@ -274,8 +276,8 @@ class _Fold:
 
         b.when(b.compare("lt", k.thread, k.blocks), send)
         b.add_op(ClusterBarrierOp.create())
-        found = [b.load(cell, [n]) for n in range(k.blocks)]
-        return self.tree(found, 1)
+        loaded = (b.load(cell, [n]) for n in range(k.blocks))
+        return self.tree([e.convert(x, sent, self.dtype) for x in loaded], 1)
 
     def block(self, value: SSAValue) -> SSAValue:
         """Of all threads of a block that have a row, in each of them."""
