@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from mlc.dialects import gpu_products as gp
 from mlc.dialects.dtypes import dtype_of, named_dtype
 from mlc.dialects.launch import TensorMap
 from mlc.dialects.tile.layout import wgmma_acc
+from tests.gpu_model.clocks import Clock, Known, ModelError
 from tests.gpu_model.memory import Memory
-from tests.gpu_model.shared import ModelError, Shared, swizzled
+from tests.gpu_model.shared import Shared, swizzled
 
 Array = NDArray[Any]
 ROW, EIGHT = 128, 8
@@ -58,16 +60,20 @@ class Box:
 class Pending:
     """Sums that a product still adds to."""
 
-    def __init__(self, run: Callable[[], Array]) -> None:
-        self.run: Callable[[], Array] | None = run
+    def __init__(self, run: Callable[[Clock], Array]) -> None:
+        self.run: Callable[[Clock], Array] | None = run
         self.value: Array | None = None
+        self.told: Known | None = None  # by the first warp that has waited
         self.together: list[Pending] = [self]
 
-    def done(self) -> Array:
-        """The sums."""
+    def done(self, clock: Clock) -> Array:
+        """The sums, for a warp that has waited."""
         if self.run is not None:
-            self.value, self.run = self.run(), None
+            self.value, self.run = self.run(clock), None
+            self.told = clock.tell()
         assert self.value is not None
+        assert self.told is not None
+        clock.learn(self.told)
         return self.value
 
 
@@ -91,8 +97,9 @@ def _addresses(
 
 
 def product(
-    op: gp.WgmmaOp, shared: Shared, warp: int, lhs: Array, rhs: Array, begin: Pending | Array | None
-) -> Pending:
+    op: gp.WgmmaOp, shared: Shared, warp: int, lhs: Array, rhs: Array,
+    begin: Pending | Array | None, clock: Clock,
+) -> Pending:  # fmt: skip
     """A warp's 16 rows of a group's product, which begins here."""
     kind = dtype_of(op.element)
     depth, columns = op.depth, op.columns.value.data
@@ -119,7 +126,7 @@ def product(
         )  # fmt: skip
     described = [at for side in sides for at in side if at.ndim == 3]
     for at in described:
-        shared.by_engine(at.reshape(-1), op)
+        shared.by_engine(at.reshape(-1), op, clock)
     versions = [shared.versions(at) for at in described]
 
     def values(part: Array) -> Array:
@@ -128,10 +135,12 @@ def product(
         raw = np.ascontiguousarray(shared.data[part]).view(kind.numpy)[..., 0]
         return raw.astype(np.float64)
 
-    def run() -> Array:
+    def run(clock: Clock) -> Array:
+        for at in described:
+            shared.history.read(at.reshape(-1), clock)
         if [shared.versions(at) for at in described] != versions:
             raise ModelError(f"{op.name}: a factor is overwritten before it is waited for")
-        found = begin.done() if isinstance(begin, Pending) else begin
+        found = begin.done(clock) if isinstance(begin, Pending) else begin
         total = np.zeros((16, columns)) if found is None else _matrix(found, columns)
         for a, b in zip(*sides, strict=True):
             total = (total + values(a) @ values(b).T).astype(np.float32)
@@ -140,6 +149,7 @@ def product(
     return Pending(run)
 
 
+@cache
 def _places(columns: int) -> tuple[Array, Array]:
     """Row and column of each lane's sums, of a warp's 16 rows."""
     layout = wgmma_acc(columns) if not columns & (columns - 1) else None

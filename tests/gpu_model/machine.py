@@ -17,8 +17,9 @@ from mlc.dialects.gpu_clusters import CLUSTER_ATTRIBUTE, AwaitOp
 from mlc.lowering.gpu.entry import launch_plan
 from mlc.runtime.cuda.interpret import run_steps
 from mlc.runtime.tiles.team import Scheduler, Wait
+from tests.gpu_model.clocks import ModelError
 from tests.gpu_model.memory import Memory
-from tests.gpu_model.shared import ModelError, Shared
+from tests.gpu_model.shared import Shared
 from tests.gpu_model.together import WARP, Warp
 from tests.gpu_model.warp import BlockOf, Steps, argument
 
@@ -45,8 +46,11 @@ class Model:
         arrays: Sequence[Array],
         results: Sequence[tuple[tuple[int, ...], Any]],
         sizes: Sequence[int] = (),
+        places: Sequence[int | None] = (),
     ) -> list[Array]:
-        """The results, of these shapes and dtypes."""
+        """
+        The results, of these shapes and dtypes; of `places`: the argument in whose memory one lies.
+        """
         plan = self.plan
         registers = [0] * plan.registers
         for register, value in plan.known:
@@ -57,7 +61,10 @@ class Model:
             registers[plan.first_input + number] = self.memory.put(array)
         for number, (shape, dtype) in enumerate(results):
             count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-            registers[plan.first_output + number] = self.memory.reserve(count)
+            place = places[number] if places else None
+            registers[plan.first_output + number] = (
+                self.memory.reserve(count) if place is None else registers[plan.first_input + place]
+            )
         for number, constant in enumerate(plan.constants):
             at = self.memory.put(np.frombuffer(constant, np.uint8))
             registers[plan.first_constant + number] = at
@@ -98,8 +105,8 @@ class Model:
         for x in body.args:
             bound[x], count = argument(x.type, given)
             given = given[count:]
-        if self.most is not None:
-            grid = (min(grid[0], self.most), *grid[1:])
+        if self.most is not None and any(isinstance(op, gpu.GridDimOp) for op in body.walk()):
+            grid = (min(grid[0], self.most), *grid[1:])  # its blocks walk over whatever is left
         if grid[0] % each:
             raise ModelError(f"@{kernel}: {grid[0]} blocks in clusters of {each}")
         firsts = [
@@ -111,6 +118,7 @@ class Model:
         random = Random(self.seed)
         if not any(isinstance(op, AwaitOp) for op in body.walk()):
             random.shuffle(firsts)  # or else they wait for those before
+        warps = -(-block[0] * block[1] * block[2] // WARP)
         dynamic = shared_bytes and shared_bytes + 1024
         for x, y, z in firsts:
             together: list[BlockOf] = []
@@ -118,12 +126,12 @@ class Model:
             late = random.randrange(each)
             for rank in range(each):
                 here = BlockOf(
-                    (x + rank, y, z), grid, block, Shared(SHARED_BYTES), self.memory, dynamic,
-                    together,
+                    (x + rank, y, z), grid, block, Shared(SHARED_BYTES, each * warps),
+                    self.memory, dynamic, together,
                 )  # fmt: skip
                 together.append(here)
                 slow = rank == late and each > 1
-                for n in range(-(-here.threads // WARP)):
+                for n in range(warps):
                     run = Warp(here, n, bound).run(body)
                     strands[f"warp {n} of block {rank}"] = _slowly(run) if slow else run
                 strands[f"copies of block {rank}"] = _copies(here, random)

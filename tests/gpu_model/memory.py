@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
-from tests.gpu_model.shared import ModelError
+from tests.gpu_model.clocks import ModelError
 
 Array = NDArray[Any]
 GUARD, ALIGNED = 256, 256

@@ -8,14 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
-from mlc.dialects.errors import MlcError
+from tests.gpu_model.clocks import Clock, History, Known, ModelError
 
 Array = NDArray[Any]
 _NOBODY = -1
-
-
-class ModelError(MlcError):
-    """A GPU program that is wrong whatever it computes."""
 
 
 def swizzled(address: Array) -> Array:
@@ -26,27 +22,33 @@ def swizzled(address: Array) -> Array:
 class Barrier:
     """An `mbarrier`: phases that end when all have arrived and all bytes are there."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, clock: Clock) -> None:
         self.count = self.missing = count
+        self.made = clock.own, clock.at[clock.own]
         self.bytes = 0
         self.ended = 0
+        self.told = Known(clock.at.size)  # by those who have arrived in this phase
+        self.known = self.told.copy()  # after a wait
 
     def _may_end(self) -> None:
         if self.missing == 0 and self.bytes == 0:
             self.ended += 1
             self.missing = self.count
+            self.known = self.told.copy()
 
-    def arrive(self, op: Operation, expected: int = 0) -> None:
+    def arrive(self, op: Operation, told: Known, expected: int = 0) -> None:
         """One of those who are counted."""
         if self.missing == 0:
             raise ModelError(f"{op.name}: more arrivals than the {self.count} that are counted")
         self.missing -= 1
         self.bytes += expected
+        self.told.learn(told)
         self._may_end()
 
-    def complete(self, count: int) -> None:
+    def complete(self, count: int, told: Known) -> None:
         """Bytes that have come."""
         self.bytes -= count
+        self.told.learn(told)
         self._may_end()
 
     def is_over(self, parity: int) -> bool:
@@ -57,23 +59,19 @@ class Barrier:
 class Shared:
     """What the threads of a block share."""
 
-    def __init__(self, size_bytes: int) -> None:
+    def __init__(self, size_bytes: int, warps: int) -> None:
+        self.history = History(size_bytes, warps)
         self.data = np.full(size_bytes, 0xFF, np.uint8)
         self.version = np.zeros(size_bytes, np.int32)  # how often a byte was written
-        self.writer = np.full(size_bytes, _NOBODY, np.int32)
-        self.reader = np.full(size_bytes, _NOBODY, np.int32)
-        self.written = np.full(size_bytes, _NOBODY, np.int32)  # the epoch in which it was
-        self.read_in = np.full(size_bytes, _NOBODY, np.int32)
         self.coming = np.zeros(size_bytes, bool)  # a copy is under way
         self.unseen = np.full(size_bytes, _NOBODY, np.int32)  # the warp whose fence is missing
         self.barriers: dict[int, Barrier] = {}
-        self.epoch = 0  # barriers of the block that all have passed
 
-    def barrier(self, address: int, op: Operation) -> Barrier:
-        """The one that was made there."""
+    def barrier(self, address: int, op: Operation, clock: Clock) -> Barrier:
+        """The one that is known to have been made there."""
         found = self.barriers.get(address)
-        if found is None:
-            raise ModelError(f"{op.name}: no barrier was made at {address}")
+        if found is None or clock.at[found.made[0]] < found.made[1]:
+            raise ModelError(f"{op.name}: no barrier was made at {address}, or perhaps not yet")
         return found
 
     def _check(self, at: Array, op: Operation) -> None:
@@ -82,54 +80,50 @@ class Shared:
         if self.coming[at].any():
             raise ModelError(f"{op.name}: touches what a copy has not brought yet")
 
-    def write(self, at: Array, values: Array, op: Operation, warp: int) -> None:
+    def write(self, at: Array, values: Array, op: Operation, clock: Clock) -> None:
         """By threads."""
         self._check(at, op)
-        others = (self.written[at] == self.epoch) & (self.writer[at] != warp)
-        others &= self.data[at] != values
-        seen = (self.read_in[at] == self.epoch) & ~np.isin(self.reader[at], (warp, _NOBODY))
-        if others.any() or (seen & (self.data[at] != values)).any():
-            raise ModelError(f"{op.name}: warp {warp} writes what another one uses; no barrier")
+        changed = at[self.data[at] != values]
+        self.history.free(changed, clock, op)
+        self.history.write(at, clock)
         self.data[at] = values
         self.version[at] += 1
-        self.writer[at], self.written[at] = warp, self.epoch
-        self.unseen[at] = warp
+        self.unseen[at] = clock.own
 
-    def read(self, at: Array, op: Operation, warp: int) -> Array:
+    def read(self, at: Array, op: Operation, clock: Clock) -> Array:
         """By threads."""
         self._check(at, op)
-        if ((self.written[at] == self.epoch) & ~np.isin(self.writer[at], (warp, _NOBODY))).any():
-            raise ModelError(f"{op.name}: warp {warp} reads what another one writes; no barrier")
-        again = (self.read_in[at] == self.epoch) & (self.reader[at] != warp)
-        self.reader[at] = np.where(again, -2, warp)
-        self.read_in[at] = self.epoch
+        self.history.known(at, clock, op)
+        self.history.read(at, clock)
         return self.data[at]
 
-    def fenced(self, warp: int) -> None:
+    def fenced(self, clock: Clock) -> None:
         """The copy engine sees what a warp has written."""
-        self.unseen[self.unseen == warp] = _NOBODY
+        self.unseen[self.unseen == clock.own] = _NOBODY
 
-    def by_engine(self, at: Array, op: Operation) -> Array:
-        """What the copy engine or a product reads."""
+    def by_engine(self, at: Array, op: Operation, clock: Clock) -> Array:
+        """What the copy engine or a product reads, for a warp."""
         self._check(at, op)
+        self.history.known(at, clock, op)
         if (self.unseen[at] != _NOBODY).any():
             raise ModelError(f"{op.name}: reads what threads have written without a fence")
         if not self.version[at].all():
             raise ModelError(f"{op.name}: reads what nobody has written")
         return self.data[at]
 
-    def begin(self, at: Array, op: Operation) -> None:
+    def begin(self, at: Array, op: Operation, clock: Clock) -> None:
         """A copy to these bytes is under way."""
         self._check(at, op)
+        self.history.free(at, clock, op)
         self.coming[at] = True
         self.version[at] += 1
 
-    def end(self, at: Array, values: Array, by: int = _NOBODY) -> None:
+    def end(self, at: Array, values: Array, clock: Clock | None = None) -> None:
         """It has come, by the copy engine or for a warp."""
+        if clock is not None:
+            self.history.write(at, clock)
         self.coming[at] = False
         self.data[at] = values
-        self.writer[at] = by
-        self.written[at] = self.epoch if by != _NOBODY else _NOBODY
         self.unseen[at] = _NOBODY
 
     def versions(self, at: Array) -> bytes:

@@ -11,10 +11,11 @@ from xdsl.ir import Operation, SSAValue
 from mlc.dialects.dtypes import F32
 from mlc.dialects.launch import TensorMap
 from mlc.runtime.tiles.team import Wait
+from tests.gpu_model.clocks import Known, ModelError
 from tests.gpu_model.engine import Array, Box, Pending, product
 from tests.gpu_model.lanes import WARP, numpy_of
-from tests.gpu_model.shared import Barrier, ModelError
-from tests.gpu_model.warp import Asked, Lanes, Steps
+from tests.gpu_model.shared import Barrier
+from tests.gpu_model.warp import Asked, BlockOf, Lanes, Steps
 
 GROUP = 4  # warps
 DYNAMIC = 144  # where dynamic memory begins: no multiple of more than 16
@@ -26,23 +27,30 @@ class Warp(Lanes):
     # what threads do together ---------------------------------------------------------------------
 
     def mlc_gpu_barrier(self, op: Operation) -> Steps:
-        block = self.block
-        mine = block.shared.epoch
+        block, mine = self.block, self.block.passed
+        told = self._told("block", block, mine)
         block.arrived += 1
-        if block.arrived == -(-block.threads // WARP):
-            block.arrived, block.shared.epoch = 0, mine + 1
-        yield Wait(lambda: block.shared.epoch > mine, op.name)
+        if block.arrived == block.warps:
+            block.arrived, block.passed = 0, mine + 1
+        yield Wait(lambda: block.passed > mine, op.name)
+        self.clock.learn(told)
         return []
+
+    def _told(self, what: str, block: BlockOf, number: int) -> Known:
+        """What all those who have come to a barrier know."""
+        found = block.told.setdefault((what, number), Known(self.clock.at.size))
+        found.learn(self.clock.tell())
+        return found
 
     def mlc_gpu_cluster_barrier(self, op: Operation) -> Steps:
         cluster = self.block.cluster
         first, mine = cluster[0], cluster[0].meetings
+        told = self._told("cluster", first, mine)
         first.met += 1
-        if first.met == sum(-(-x.threads // WARP) for x in cluster):
+        if first.met == sum(x.warps for x in cluster):
             first.met, first.meetings = 0, mine + 1
-            for x in cluster:
-                x.shared.epoch += 1
         yield Wait(lambda: first.meetings > mine, op.name)
+        self.clock.learn(told)
         return []
 
     def mlc_gpu_signal(self, op: Any) -> Steps:
@@ -69,16 +77,9 @@ class Warp(Lanes):
         near = self.bytes_at(self.values[op.buffer], [op.at], 1, self.mask, op)
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(WARP, -1)[self.mask]
         for places, part, rank in zip(near, raw, block[self.mask], strict=True):
-            peer = self.block.peer(int(rank), op)
-            writer = self.number if peer is self.block else 1000 * (1 + self.rank) + self.number
-            peer.shared.write(places, part, op, writer)
+            self.block.peer(int(rank), op, self.clock).shared.write(places, part, op, self.clock)
         yield None
         return []
-
-    @property
-    def rank(self) -> int:
-        """Of its block in the cluster."""
-        return self.block.cluster.index(self.block)
 
     def mlc_gpu_warp_barrier(self, op: Operation) -> Steps:
         yield None
@@ -113,53 +114,65 @@ class Warp(Lanes):
 
     def mlc_gpu_barrier_init(self, op: Any) -> Steps:
         for address in set(self.once(op.barrier)):
-            self.block.shared.barriers[address] = Barrier(op.count.value.data)
+            self.block.shared.barriers[address] = Barrier(op.count.value.data, self.clock)
         yield None
         return []
 
     def mlc_gpu_barrier_expect(self, op: Any) -> Steps:
         for address in self.once(op.barrier):
-            self.block.shared.barrier(address, op).arrive(op, op.size_bytes.value.data)
+            self.block.shared.barrier(address, op, self.clock).arrive(
+                op, self.clock.tell(), op.size_bytes.value.data
+            )
         yield None
         return []
 
     def mlc_gpu_barrier_arrive(self, op: Any) -> Steps:
         condition = self.known(op.condition)
         addresses = self.once(op.barrier, condition)
-        ranks = [self.rank] * len(addresses)
+        ranks = [self.block.rank] * len(addresses)
         if op.block is not None:
             ranks = self.once(op.block, condition)
         for address, rank in zip(addresses, ranks, strict=True):
-            self.block.peer(rank, op).shared.barrier(address, op).arrive(op)
+            barrier = self.block.peer(rank, op, self.clock).shared.barrier(address, op, self.clock)
+            barrier.arrive(op, self.clock.tell())
         yield None
         return []
 
     def mlc_gpu_barrier_wait(self, op: Any) -> Steps:
         pairs = set(zip(self.once(op.barrier), self.once(op.parity), strict=True))
         for address, parity in pairs:
-            barrier = self.block.shared.barrier(address, op)
+            barrier = self.block.shared.barrier(address, op, self.clock)
             yield Wait(lambda b=barrier, p=parity: b.is_over(p), f"{op.name} of {address}")
+            self.clock.learn(barrier.known)
         return []
 
     # copies and products --------------------------------------------------------------------------
 
     def mlc_gpu_bulk_load(self, op: Any) -> Steps:
         memory, described = self.block.memory, self.values[op.map]
-        ranks = range(op.blocks) if op.blocks > 1 else [self.rank]
+        ranks = range(op.blocks) if op.blocks > 1 else [self.block.rank]
         places = zip(*(self.once(x) for x in op.at), strict=True)
         for at, slot, address in zip(
             places, self.once(op.slot), self.once(op.barrier), strict=True
         ):
-            box = Box(described, at, slot, op)
-            for shared in (self.block.peer(rank, op).shared for rank in ranks):
-                barrier = shared.barrier(address, op)
-                shared.begin(box.near, op)
+            box, told = Box(described, at, slot, op), self.clock.copy()
+            first = self.block.cluster[0]
+            first.copies += 1
+            told.copies |= 1 << first.copies
+            for shared in (self.block.peer(rank, op, self.clock).shared for rank in ranks):
+                barrier = shared.barrier(address, op, self.clock)
+                shared.begin(box.near, op, self.clock)
+                shared.history.bring(box.near, first.copies)
 
-                def come(box: Box = box, barrier: Any = barrier, shared: Any = shared) -> None:
+                def come(
+                    box: Box = box, barrier: Any = barrier, shared: Any = shared,
+                    told: Known = told,
+                ) -> None:  # fmt: skip
                     shared.end(box.near, box.load(memory, op))
-                    barrier.complete(box.near.size)
+                    barrier.complete(box.near.size, told)
 
                 self.block.asked.append(Asked(come, self.number))
+        self.clock.tell()
         yield None
         return []
 
@@ -170,13 +183,14 @@ class Warp(Lanes):
         places = zip(*(self.once(x, condition) for x in op.at), strict=True)
         for at, slot in zip(places, self.once(op.slot, condition), strict=True):
             box = Box(described, at, slot, op)
-            shared.by_engine(box.near, op)
+            shared.by_engine(box.near, op, self.clock)
+            self.stores.append(box.near)
             versions = shared.versions(box.near)
 
             def go(box: Box = box, versions: Any = versions) -> None:
                 if shared.versions(box.near) != versions:
                     raise ModelError(f"{op.name}: its slot is overwritten before it is read")
-                box.store(memory, shared.by_engine(box.near, op), op)
+                box.store(memory, shared.data[box.near], op)
 
             self.block.asked.append(Asked(go, self.number, stores=True))
         yield None
@@ -188,10 +202,13 @@ class Warp(Lanes):
             lambda: sum(x.stores and x.warp == self.number for x in self.block.asked) <= count,
             op.name,
         )
+        done, self.stores = self.stores[: len(self.stores) - count], self.stores[-count:][:count]
+        for at in done:
+            self.block.shared.history.read(at, self.clock)
         return []
 
     def mlc_gpu_async_fence(self, op: Any) -> None:
-        self.block.shared.fenced(self.number)
+        self.block.shared.fenced(self.clock)
 
     def mlc_gpu_store_matrix(self, op: Any) -> None:
         at = self.known(op.at).astype(np.int64)
@@ -200,7 +217,7 @@ class Warp(Lanes):
             row = at[8 * number + lane // 4]
             raw = np.ascontiguousarray(self.known(part)).view(np.uint8)
             where = row[:, None] + lane[:, None] % 4 * 4 + pair
-            self.block.shared.write(where.reshape(-1), raw.reshape(-1), op, self.number)
+            self.block.shared.write(where.reshape(-1), raw.reshape(-1), op, self.clock)
 
     def mlc_gpu_descriptor(self, op: Any) -> list[Array]:
         slot = self.known(op.slot).astype(np.int64)
@@ -209,7 +226,7 @@ class Warp(Lanes):
     def mlc_gpu_wgmma(self, op: Any) -> Steps:
         begin = None if op.sums is None else self.values[op.sums]
         lhs, rhs = self.known(op.lhs), self.known(op.rhs)
-        found = product(op, self.block.shared, self.number, lhs, rhs, begin)
+        found = product(op, self.block.shared, self.number, lhs, rhs, begin, self.clock)
         self.flying.append(found)
         together = self.block.products.setdefault((self.number // GROUP, self.started), [])
         self.started += 1
@@ -223,12 +240,12 @@ class Warp(Lanes):
         count = max(len(self.flying) - pending, 0)
         done, self.flying = self.flying[:count], self.flying[count:]
         for x in (x for one in done for x in one.together):
-            x.done()
+            x.done(self.clock)
         yield None
         found = self.values[op.sums]
         if not isinstance(found, Pending) or found in self.flying:
             return [found]
-        return [found.done()]
+        return [found.done(self.clock)]
 
     def mlc_gpu_load_matrix(self, op: Any) -> list[Array]:
         """Rows of 16 bytes where threads say, of which each thread gets a pair of each matrix."""
@@ -284,9 +301,9 @@ class Warp(Lanes):
         near = self.bytes_at(target, op.target_at, count, mask, op).reshape(-1)
         if (far[:, 0] % far.shape[1]).any() or (near.reshape(far.shape)[:, 0] % far.shape[1]).any():
             raise ModelError(f"{op.name}: not at a multiple of {far.shape[1]} bytes")
-        shared.begin(near, op)
+        shared.begin(near, op, self.clock)
         values = self.block.memory.data[self.block.memory.places(far, op)].reshape(-1)
-        self.groups[-1].append(lambda: shared.end(near, values, self.number))
+        self.groups[-1].append(lambda: shared.end(near, values, self.clock))
         yield None
         return []
 

@@ -23,10 +23,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from mlc.dialects.lanes import element_of, lanes_of
 from mlc.dialects.launch import TensorMap
 from mlc.runtime.tiles.team import Wait
+from tests.gpu_model.clocks import Clock, Known, ModelError
 from tests.gpu_model.engine import Pending
 from tests.gpu_model.lanes import RULES, WARP, numpy_of, shape_of
 from tests.gpu_model.memory import Memory
-from tests.gpu_model.shared import ModelError, Shared
+from tests.gpu_model.shared import Shared
 
 Array = NDArray[Any]
 GROUP = 4  # warps
@@ -67,18 +68,36 @@ class BlockOf:
         self.used = dynamic
         self.asked: list[Asked] = []
         self.products: dict[tuple[int, int], list[Pending]] = {}
-        self.running = -(-threads // WARP)
-        self.arrived = 0
+        self.warps = self.running = -(-threads // WARP)
+        self.rank = len(cluster)
+        self.arrived = self.passed = 0  # warps at the barrier of the block, and barriers passed
         self.cluster = cluster  # its blocks, this one among them
+        self.copies = 0  # that the cluster has asked for, in its first block
         self.met = self.meetings = 0  # warps at the barrier of the cluster, and barriers passed
+        self.told: dict[tuple[str, int], Known] = {}  # at barriers
+        self.touched = np.zeros_like(shared.history.last)  # when others have used this one
+        self.known = Known(self.touched.size)  # of a block that has ended
 
-    def peer(self, rank: int, op: Operation) -> BlockOf:
-        """A block of the cluster, which is still there."""
+    def peer(self, rank: int, op: Operation, clock: Clock) -> BlockOf:
+        """A block of the cluster, which is known to run, and still there."""
         if not 0 <= rank < len(self.cluster):
             raise ModelError(f"{op.name}: block {rank} of a cluster of {len(self.cluster)}")
-        if not self.cluster[rank].running:
+        found = self.cluster[rank]
+        if found is self:
+            return found
+        if not found.running:
             raise ModelError(f"{op.name}: block {rank} of the cluster has ended")
-        return self.cluster[rank]
+        if not clock.at[rank * self.warps : (rank + 1) * self.warps].any():
+            raise ModelError(f"{op.name}: block {rank} of the cluster may have not begun")
+        found.touched[clock.own] = clock.at[clock.own]
+        return found
+
+    def end(self, clock: Clock) -> None:
+        """Of a warp: after the last one no other block touches this one."""
+        self.running -= 1
+        self.known.learn(clock)
+        if not self.running and (self.touched > self.known.at).any():
+            raise ModelError(f"block {self.rank} of a cluster may have ended while it is used")
 
 
 class Lanes:
@@ -86,16 +105,19 @@ class Lanes:
 
     def __init__(self, block: BlockOf, number: int, arguments: dict[SSAValue, Any]) -> None:
         self.block, self.number = block, number
+        warps = block.shared.history.last.size
+        self.clock = Clock(block.rank * block.warps + number, warps)
         self.values: dict[SSAValue, Any] = dict(arguments)
         self.mask = np.arange(WARP) + number * WARP < block.threads
         self.flying: list[Pending] = []  # products
         self.started = 0
+        self.stores: list[Array] = []  # what the copy engine reads for this warp
         self.groups: list[list[Callable[[], None]]] = [[]]  # of this warp's own copies
 
     def run(self, body: Block) -> Steps:
         """The whole kernel."""
         yield from self.ops(body)
-        self.block.running -= 1
+        self.block.end(self.clock)
         if self.flying or any(self.groups):
             raise ModelError(f"warp {self.number} ends before what it began is done")
         return []
@@ -268,12 +290,12 @@ class Lanes:
 
     def _read(self, ref: Ref, at: Array, op: Operation) -> Array:
         if ref.shared:
-            return self.block.shared.read(at.reshape(-1), op, self.number).reshape(at.shape)
+            return self.block.shared.read(at.reshape(-1), op, self.clock).reshape(at.shape)
         return self.block.memory.data[self.block.memory.places(at, op)]
 
     def _write(self, ref: Ref, at: Array, values: Array, op: Operation) -> None:
         if ref.shared:
-            self.block.shared.write(at.reshape(-1), values.reshape(-1), op, self.number)
+            self.block.shared.write(at.reshape(-1), values.reshape(-1), op, self.clock)
         else:
             self.block.memory.data[self.block.memory.places(at, op)] = values
 
