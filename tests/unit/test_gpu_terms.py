@@ -15,11 +15,13 @@ from mlc.dialects.target.known import H200
 from mlc.dialects.tensor.terms import SCALE, terms
 from mlc.levels import Levels
 from mlc.options import Options
+from mlc.pipeline import run_pipeline
 from mlc.programs import read_module
 from mlc.runtime.interpret import interpret
 from mlc.runtime.ptx import emit_ptx
 from mlc.text import parse_text
 from tests.assembler import needs_ptxas, said
+from tests.gpu_model.faults import ARRIVE, NUMBERS, Fault, verdict
 from tests.gpu_model.machine import Model
 from tests.plans import planned, spec
 from tests.programs_of_terms import FORMS, OfTerms
@@ -109,14 +111,69 @@ def test_the_interpreter_agrees(program: OfTerms, special: bool, tmp_path: Path)
     check(program, found, a, b)
 
 
-@pytest.mark.parametrize("form", ["nn", "tt"])
-def test_the_model_agrees(form: str, tmp_path: Path) -> None:
-    program = OfTerms(72, 72, 136, form=form)
-    text = levels(program, tmp_path).text("loops")
+IN_THE_MODEL = [
+    OfTerms(72, 72, 136),
+    OfTerms(64, 64, 136, form="tt"),
+    OfTerms(64, 72, 72, relu=True),
+    OfTerms(72, 64, 72, narrow=True),
+    OfTerms(64, 64, 64, batches=2),
+]
+
+
+def check_in(model: Model, program: OfTerms) -> None:
     a, b = factors(program, special=False)
     want, _ = expected(program, a, b)
-    (found,) = Model(parse_text(text, "loops")).call([a, b], [(want.shape, np.float32)])
+    (found,) = model.call([a, b], [(want.shape, np.float32)])
     check(program, found, a, b)
+
+
+@pytest.mark.parametrize("program", IN_THE_MODEL, ids=str)
+def test_the_model_agrees(program: OfTerms, tmp_path: Path) -> None:
+    check_in(Model(parse_text(levels(program, tmp_path).text("loops"), "loops")), program)
+
+
+TURNING = OfTerms(64, 64, 200)
+FAULTS = {
+    "the scale of small terms is forgotten": Fault(
+        r"dense<3\.906250e-03>", "dense<1.0>", NUMBERS
+    ),
+    "one term is multiplied for another": Fault(
+        r"bulk_load %map_1\[", "bulk_load %map[", NUMBERS
+    ),
+    "a term is not waited for": Fault(
+        r"(barrier_expect %\d+), 49152", r"\1, 40960",
+        "not brought yet|nobody has written|nobody can go on",
+    ),
+    "small sums are used before they are there": Fault(
+        r"(wgmma_wait %\d+), 0 ", r"\1, 1 ", "before they are waited for"
+    ),
+    "terms are released before the last product": Fault(
+        rf"(?s)(%\d+ = mlc_gpu\.wgmma_wait (?:(?!wgmma_wait|barrier_arrive).)*)"
+        rf"(%\d+ = arith\.cmpi eq, [^\n]*\n\s*{ARRIVE}\n)",
+        r"\2\1", "overwritten", -1,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def turning(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """In two places, so that they are filled again."""
+    found = levels(TURNING, tmp_path_factory.mktemp("terms"))
+    plan = parse_text(found.text("plan").replace("stages(4)", "stages(2)"), "plan")
+    return str(run_pipeline(plan, found.options, until="loops", done="plan"))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_of_terms_are_found(name: str, turning: str) -> None:
+    def agrees(model: Model) -> bool:
+        try:
+            check_in(model, TURNING)
+        except AssertionError:
+            return False
+        return True
+
+    found = verdict(turning, FAULTS[name], agrees)
+    assert re.search(FAULTS[name].message, found), found
 
 
 @needs_ptxas
