@@ -15,7 +15,7 @@ from mlc.dialects import gpu
 from mlc.dialects.complex_ops import PairOp, PartOp
 from mlc.dialects.lanes import lanes_of
 from mlc.lazy_dataclass import dataclass
-from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.arithmetic import INDEX, Index, parted
 from mlc.lowering.loops.builder import LoopBuilder, item_bytes
 
 POINTER_ALIGNMENT = 16
@@ -170,7 +170,13 @@ class GpuBuilder(LoopBuilder):
         return self._note(super().add(x, y), math.gcd(self.divisor(x), self.divisor(y)))
 
     def sub(self, x: Index, y: Index) -> Index:
-        return self._note(super().sub(x, y), math.gcd(self.divisor(x), self.divisor(y)))
+        """
+        x - y. Numbers that are added to both last become one, added last: of positions that differ
+        by numbers there is one difference, in one register.
+        """
+        divisor = math.gcd(self.divisor(x), self.divisor(y))
+        (x, more), (y, less) = parted(x), parted(y)
+        return self._note(self.add(super().sub(x, y), more - less), divisor)
 
     def mul(self, x: Index, y: Index) -> Index:
         return self._note(super().mul(x, y), self.divisor(x) * self.divisor(y))

@@ -31,7 +31,7 @@ _KEYED = (arith.AddiOp, arith.MinSIOp)  # that move, and are known by their oper
 _SUMS = arith.AddiOp | arith.SubiOp | arith.MinSIOp | arith.MaxSIOp
 
 
-def _parted(x: Index) -> tuple[Index, int]:
+def parted(x: Index) -> tuple[Index, int]:
     """An index as a value and a number that is added to it last."""
     if isinstance(x, int):
         return 0, x
@@ -210,7 +210,7 @@ class IndexBuilder:
             return x
         if not self.shares_places:
             return self._binary(arith.AddiOp, x, y, True)
-        (x, more), (y, beyond) = _parted(x), _parted(y)
+        (x, more), (y, beyond) = parted(x), parted(y)
         total = x if y == 0 else y if x == 0 else self._binary(arith.AddiOp, x, y, True)
         number = more + beyond
         return self._binary(arith.AddiOp, total, number, True) if number else total
