@@ -47,10 +47,25 @@ def shares(
         return [(b.add(warp, at), x) for at in range(0, depth, warps) for x in places]
     found: list[tuple[Index, Index]] = []
     for part in range(depth * length // lanes // threads):
-        number = b.add(thread, part * threads)
-        inner, outer = b.mul(b.rem(number, walked), lanes), b.div(number, walked)
+        outer, inner = _place(b, thread, part * threads, walked, threads)
+        inner = b.mul(inner, lanes)
         found.append((inner, outer) if along_k else (outer, inner))
     return found
+
+
+def _place(
+    b: GpuBuilder, thread: Index, first: int, walked: int, threads: int
+) -> tuple[Index, Index]:
+    """
+    Row and column of place `first + thread`, of rows of so many. A number that each thread adds is
+    added last where that is exact: places that differ by it have one address, in one register.
+    """
+    if threads % walked == 0:
+        return b.add(b.div(thread, walked), first // walked), b.rem(thread, walked)
+    if walked % threads == 0:
+        return first // walked, b.add(thread, first % walked)
+    number = b.add(thread, first)
+    return b.div(number, walked), b.rem(number, walked)
 
 
 class Tile:
