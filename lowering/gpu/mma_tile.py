@@ -10,7 +10,7 @@ from functools import partial
 
 from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects.dtypes import F32, F64
+from mlc.dialects.dtypes import F32, F64, dtype_of
 from mlc.dialects.gpu_products import (
     ACCESS_BYTES,
     MMA_F64,
@@ -24,6 +24,8 @@ from mlc.dialects.gpu_products import (
     RoundTf32Op,
 )
 from mlc.dialects.lanes import vector_type
+from mlc.dialects.tensor.comparison import ConvertOp
+from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.nest_words import Stage
 from mlc.lazy_dataclass import dataclass
@@ -154,9 +156,13 @@ class MmaTile:
             **self.c.split(self.c.roles.k, Position(at_k, step if side.along_k else 0)),
         }
         point = op.operand_point(e, side.which, letters)
+        operand, dtype = op.operands[side.which], op.dtype
+        made = operand.owner
+        if isinstance(made, ConvertOp) and self.dtype is dtype_of(tensor_of(made.x).element_type):
+            operand, dtype = made.x, self.dtype  # what is staged is what was converted
 
         def read() -> SSAValue:
-            return e.convert(e.fetch(op.operands[side.which], point), op.dtype, self.dtype)
+            return e.convert(e.fetch(operand, point), dtype, self.dtype)
 
         return read
 
