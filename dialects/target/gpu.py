@@ -146,6 +146,14 @@ class GpuTarget:
         return f"sm_{self.compute_capability}{'a' if self.arch_specific else ''}"
 
     @property
+    def declared_bytes_per_block(self) -> int:
+        """
+        The most shared memory that code declares. Source: ptxas 13.0, which refuses more except for
+        exactly one architecture.
+        """
+        return self.shared_bytes_per_block if self.arch_specific else 48 << 10
+
+    @property
     def math_unit(self) -> MathUnit:
         """What it has for functions."""
         return MathUnit.SPECIAL

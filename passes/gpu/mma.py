@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import product
 from mlc.dialects.dtypes import BF16, F16, F32, F64, DType, dtype_of, holds
-from mlc.dialects.gpu_products import ACCESS_BYTES, MMA_F64, MMA_SHAPES, PADDING
+from mlc.dialects.gpu_products import ACCESS_BYTES, MMA_F64, MMA_SHAPES, PADDING, TURNED_PADDING
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.plan import Schedule
 from mlc.dialects.target import GpuTarget
@@ -69,9 +70,9 @@ def warps_of(op: Product, target: GpuTarget) -> Iterator[Stage]:
     elif target.has_async_copy:
         slots = SLOTS.get(dtype.bytes, 0)
     for rows, columns, high, wide in (large, small) if fills else (small, large):
-        yield Stage(
-            rows, columns, depth, rows=high, columns=wide, slots=slots, resident=resident, mma=mma
-        )
+        stage = Stage(rows, columns, depth, rows=high, columns=wide, resident=resident, mma=mma)
+        room = target.declared_bytes_per_block // _staged_bytes(stage, op, dtype)
+        yield replace(stage, slots=min(slots, room) if min(slots, room) > 1 else 0)
 
 
 def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) -> str | None:
@@ -84,8 +85,7 @@ def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) 
     m, n, k = MMA_F64 if stage.mma.endswith("m8n8k4") else MMA_SHAPES[dtype.name]
     warps = (stage.m // stage.rows) * (stage.n // stage.columns)
     access = threads * (ACCESS_BYTES // op.dtype.bytes)
-    staged = (stage.m + stage.n) * (stage.k + PADDING[dtype.bytes]) * dtype.bytes
-    staged *= max(1, stage.slots)
+    staged = _staged_bytes(stage, op, dtype) * max(1, stage.slots)
     if (
         stage.rows % m
         or stage.columns % n
@@ -94,7 +94,7 @@ def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) 
         or stage.n % stage.columns
         or warps * target.warp_lanes != threads
         or any(length * stage.k % access for length in (stage.m, stage.n))
-        or staged > target.shared_bytes_per_block
+        or staged > target.declared_bytes_per_block
         or stage.parts
         or stage.slots == 1
         or (stage.slots and dtype is F32)  # rounded on their way
@@ -102,9 +102,24 @@ def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) 
     ):
         return (
             f"{stage}; expected a block of one tile for each warp of {threads} threads, in whole"
-            f" products of {m} x {n} x {k}, in {target.shared_bytes_per_block} bytes"
+            f" products of {m} x {n} x {k}, in {target.declared_bytes_per_block} bytes"
         )
     return None
+
+
+def _staged_bytes(stage: Stage, op: Product, dtype: DType) -> int:
+    """Of a tile of both factors, whose rows lie along the summed axis, or along the other one."""
+    roles, (words, *_) = contraction_roles(op), op.words()
+    assert roles is not None
+    total = 0
+    for length, word in zip((stage.m, stage.n), words[:: -1 if roles.swapped else 1], strict=True):
+        along = length * (stage.k + PADDING[dtype.bytes])
+        across = stage.k * (length + TURNED_PADDING[dtype.bytes])
+        if isinstance(op, ConvOp):  # windows walk several letters
+            total += max(along, across)
+        else:
+            total += along if word[-1] in roles.k else across
+    return total * dtype.bytes
 
 
 def _name(dtype: DType | None, target: GpuTarget) -> str:
