@@ -134,6 +134,15 @@ def same(f: Any, *shape: int, dtype: str = "bf16") -> Attention:
     return Attention(f, (shape,) * 3, dtype)
 
 
+def attention(f: Any, rows: int, depth: int, dtype: str) -> Attention:
+    """A function of the usual batch, with as many columns as rows."""
+    one = (2, 4, rows, depth)
+    if f is grouped:
+        return Attention(f, ((2, 4, 4, rows, depth), one, one), dtype)
+    more = {masked: ((rows, rows),), barred: ((rows, rows),), biased: ((4, rows, rows),)}
+    return Attention(f, (*(one,) * 3, *more.get(f, ())), dtype)
+
+
 PROGRAMS = [
     same(full, 1, 2, 200, 64),
     same(full, 140, 128, dtype="f16"),

@@ -17,7 +17,7 @@ from mlc.frontend.block.launch import memory_of
 from mlc.frontend.trace.containers import flatten
 from mlc.runtime.cuda.dlpack import View
 from tests import block_kernels as kernels
-from tests.assembler import needs_ptxas, said
+from tests.assembler import checked, needs_ptxas
 from tests.block_oracle import run
 
 RNG = np.random.default_rng(0)
@@ -193,7 +193,7 @@ def test_a_product_of_blocks_is_a_product() -> None:
 @pytest.mark.parametrize("sm", ["sm_80", "sm_90a"])
 def test_the_assembler_takes_every_kernel(sm: str, tmp_path: Path) -> None:
     for name in CASES:
-        said(lowered(name, f"cuda:{sm}").asm(), sm, tmp_path)
+        checked(lowered(name, f"cuda:{sm}").asm(), sm, tmp_path)
 
 
 def test_memory_on_a_device_is_taken_as_it_lies() -> None:

@@ -15,7 +15,7 @@ from mlc.dialects.errors import PlanError
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.known import named_target
 from mlc.runtime.ptx import emit_ptx
-from tests.assembler import needs_ptxas, said
+from tests.assembler import checked, needs_ptxas
 from tests.construct_programs import CONSTRUCTS, POINTS
 
 REFUSED: dict[tuple[str, str], tuple[type[Exception], str]] = {
@@ -101,4 +101,4 @@ def test_instructions_of_a_gpu(f: Function, tmp_path: Path) -> None:
         target = named_target("h200")
         assert isinstance(target, GpuTarget)
         code = mlc.compile(f, target="cuda:h200").lower(POINTS[0]).text("code")
-        said(emit_ptx(code, target), "sm_90a", tmp_path)
+        checked(emit_ptx(code, target), "sm_90a", tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,41 +10,34 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.artifact import CodeUnit
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.known import named_target
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.lowering.emit import joined
 from mlc.passes.gpu.tiles import BLOCK_TILES, BlockTile
 from mlc.runtime.ptx import emit_ptx
-from tests.assembler import needs_ptxas, said
-from tests.plans import planned
+from tests.assembler import checked, needs_ptxas
+from tests.plans import candidates, planned, spec
 from tests.sweeps import covering
 
 pytestmark = needs_ptxas
 ARCHITECTURES = ("sm_80", "sm_90a")
+INTEGERS = tuple(f"{kind}{bits}" for kind in "iu" for bits in (8, 16, 32, 64))
+FLOATS = ("bf16", "f16", "f32", "f64")
 Specs = Sequence[mlc.TensorSpec]
 
 
-def code(f: Callable[..., Any], specs: Specs, sm: str, **options: object) -> str:
+def text_of(units: Sequence[CodeUnit], sm: str) -> str:
     """The PTX of all kernels."""
     target = named_target(sm)
     assert isinstance(target, GpuTarget)
-    units = planned(f, *specs, target=f"cuda:{sm}", **options).units()
     return emit_ptx(joined([(u.name, u.text) for u in units]), target)
 
 
-def checked(ptx: str, sm: str, folder: Path) -> str:
-    """What the assembler says; AssertionError where it refuses, serialises, or code calls."""
-    text = said(ptx, sm, folder)
-    assert "C75" not in text  # products that wait for each other
-    assert "callseq" not in ptx
-    assert ".local" not in ptx
-    return text
-
-
-def spilled(text: str) -> int:
-    """Bytes that kernels keep outside of registers, for lack of them."""
-    return sum(int(n) for n in re.findall(r"(\d+) bytes spill stores", text))
+def code(f: Callable[..., Any], specs: Specs, sm: str, **options: object) -> str:
+    """The PTX of all kernels of a function, as they are scheduled."""
+    return text_of(planned(f, *specs, target=f"cuda:{sm}", **options).units(), sm)
 
 
 def ordered(x: Any) -> Any:
@@ -62,33 +54,49 @@ def convolved(x: Any, w: Any) -> Any:
     return mlc.nn.conv(x, w, padding=1), mlc.nn.max_pool(x, 2)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "sm"),
-    covering(["bf16", "f16", "f32", "f64", "i8", "i32", "i64"], ARCHITECTURES, strength=1),
-)
+@pytest.mark.parametrize(("dtype", "sm"), covering([*FLOATS, *INTEGERS], ARCHITECTURES, strength=1))
 def test_the_assembler_accepts_what_is_no_nest(dtype: str, sm: str, tmp_path: Path) -> None:
-    spec = mlc.TensorSpec
     checked(code(ordered, [spec("M", 3000, dtype=dtype)], sm), sm, tmp_path)
     checked(code(placed, [spec(40, 9, dtype=dtype), spec(9, dtype="i64")], sm), sm, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "sm"), covering(["bf16", "f16", "f32", "f64"], ARCHITECTURES, strength=1)
-)
+@pytest.mark.parametrize(("dtype", "sm"), covering(FLOATS, ARCHITECTURES, strength=1))
 def test_the_assembler_accepts_convolutions(dtype: str, sm: str, tmp_path: Path) -> None:
-    spec = mlc.TensorSpec
     specs = [spec(8, 16, 40, 40, dtype=dtype), spec(32, 16, 3, 3, dtype=dtype)]
     ptx = code(convolved, specs, sm, numerics="fast")
     assert "mma.sync" in ptx
-    assert spilled(checked(ptx, sm, tmp_path)) == 0
+    checked(ptx, sm, tmp_path)
 
 
 def nn(a: Any, b: Any) -> Any:
     return a @ b
 
 
+def nt(a: Any, b: Any) -> Any:
+    return a @ b.T
+
+
+def tn(a: Any, b: Any) -> Any:
+    return a.T @ b
+
+
 def tt(a: Any, b: Any) -> Any:
-    return np.maximum(a.T @ b.T, 0)
+    c = a.T @ b.T
+    return c * c
+
+
+FORMS = (nn, nt, tn, tt)
+SPILLED = 40
+"""
+Bytes of a product by threads, whose registers are ptxas's to choose: it spills a few values where
+that leaves room for one block more.
+"""
+SIZES: dict[str, tuple[int | str, ...]] = {
+    "square": (2048, 2048, 2048),
+    "deep": (512, 512, 16384),
+    "edges": (1000, 1032, 520),
+    "open": ("M", "N", "K"),
+}
 
 
 @pytest.mark.parametrize(
@@ -105,34 +113,65 @@ def tt(a: Any, b: Any) -> Any:
 def test_warps_multiply_on_tensor_cores(
     dtype: str, sm: str, instruction: str, tmp_path: Path
 ) -> None:
-    specs = [mlc.TensorSpec(2048, 2048, dtype=dtype) for _ in "ab"]
-    ptx = code(nn, specs, sm, numerics="fast")
+    ptx = code(nn, [spec(2048, 2048, dtype=dtype) for _ in "ab"], sm, numerics="fast")
     assert f"mma.sync.aligned.{instruction}" in ptx
-    assert spilled(checked(ptx, sm, tmp_path)) == 0
+    checked(ptx, sm, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "f", "tile"), covering(["bf16", "f16"], [nn, tt], BLOCK_TILES, strength=1)
+    ("dtype", "f", "tile", "together"),
+    covering(
+        ["bf16", "f16"],
+        FORMS,
+        BLOCK_TILES,
+        ["", ", cluster(2)", ", split_k(blocks 132, parts 4)"],
+        strength=1,
+    ),
 )
-def test_no_start_schedule_of_blocks_spills(
-    f: Callable[..., Any], dtype: str, tile: BlockTile, tmp_path: Path
+def test_no_tile_of_blocks_spills(
+    f: Callable[..., Any], dtype: str, tile: BlockTile, together: str, tmp_path: Path
 ) -> None:
     rows, columns = tile.rows, tile.columns
     words = f"tile(m {rows}, n {columns}, k 64), stages(2), roles(producer 1, consumer"
-    specs = [mlc.TensorSpec(512, 512, dtype=dtype) for _ in "ab"]
-    schedule = f"{words} {rows // GROUP_ROWS})"
-    ptx = code(f, specs, "sm_90a", schedule=schedule)
+    schedule = f"{words} {rows // GROUP_ROWS}), raster(2){together}"
+    ptx = code(f, [spec(512, 512, dtype=dtype) for _ in "ab"], "sm_90a", schedule=schedule)
     assert f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{dtype}.{dtype}" in ptx
-    assert spilled(checked(ptx, "sm_90a", tmp_path)) == 0
+    assert (".multicast::cluster" in ptx) == ("cluster" in together)
+    checked(ptx, "sm_90a", tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "sm"),
-    covering(["bf16", "f16", "f32", "f64", "i8", "i32", "i64", "c64"], ARCHITECTURES, strength=1),
+    ("dtype", "f", "sizes", "sm"),
+    covering(
+        [*FLOATS, *INTEGERS, "bool", "c64", "c128"], FORMS, list(SIZES), ARCHITECTURES, strength=1
+    ),
 )
-def test_no_product_by_threads_spills(dtype: str, sm: str, tmp_path: Path) -> None:
-    for f, shape in ((nn, (2048, 2048)), (tt, (192, 192)), (nn, ("N", "N"))):
-        specs = [mlc.TensorSpec(*shape, dtype=dtype) for _ in "ab"]
-        if f is tt and dtype == "c64":
-            continue  # complex numbers have no order
-        assert spilled(checked(code(f, specs, sm), sm, tmp_path)) == 0
+def test_no_start_schedule_of_a_product_spills(
+    dtype: str, f: Callable[..., Any], sizes: str, sm: str, tmp_path: Path
+) -> None:
+    m, n, k = SIZES[sizes]
+    shapes = (m, k) if f in (nn, nt) else (k, m), (k, n) if f in (nn, tn) else (n, k)
+    specs = [spec(*shape, dtype=dtype) for shape in shapes]
+    found = planned(f, *specs, target=f"cuda:{sm}")
+    # nobody measures what sizes that are open might have: the first schedule is theirs
+    for units in [found.units()] if sizes == "open" else candidates(found):
+        ptx = text_of(units, sm)
+        checked(ptx, sm, tmp_path, most=0 if "wgmma" in ptx else SPILLED)
+
+
+def fast(a: Any, b: Any) -> Any:
+    return a.astype(np.float32) @ b.astype(np.float32).T
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sizes", "sm"),
+    covering(["f8e4m3fn", "f8e5m2", "f32"], list(SIZES)[:-1], ARCHITECTURES, strength=1),
+)
+def test_no_start_schedule_of_a_fast_product_spills(
+    dtype: str, sizes: str, sm: str, tmp_path: Path
+) -> None:
+    m, n, k = SIZES[sizes]
+    specs = [spec(m, k, dtype=dtype), spec(n, k, dtype=dtype)]
+    for units in candidates(planned(fast, *specs, target=f"cuda:{sm}", numerics="fast")):
+        ptx = text_of(units, sm)
+        checked(ptx, sm, tmp_path, most=0 if "wgmma" in ptx else SPILLED)

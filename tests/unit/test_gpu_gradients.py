@@ -14,11 +14,13 @@ from mlc.dialects.target.known import H200
 from mlc.levels import Levels
 from mlc.runtime.interpret import interpret
 from mlc.runtime.ptx import emit_ptx
-from tests.assembler import needs_ptxas, said
+from tests.assembler import checked, needs_ptxas
 from tests.plans import planned
 from tests.stream_programs import (
     GRADIENTS,
     Attention,
+    attention,
+    biased,
     causal,
     check_gradient,
     cotangent,
@@ -28,6 +30,7 @@ from tests.stream_programs import (
     same,
     with_gradient,
 )
+from tests.sweeps import covering
 
 
 def levels(program: Attention, target: str = "cuda:h200") -> Levels:
@@ -115,7 +118,42 @@ def test_the_assembler_keeps_tiles_in_registers(f: Any, depth: int, tmp_path: Pa
     units = levels(same(f, 2, 4, 1024, depth)).units()
     assert len(units) == 4
     for unit in units:
-        text = said(emit_ptx(unit.text, H200), H200.sm, tmp_path)
-        (spilled,) = re.findall(r"(\d+) bytes spill stores", text)
-        assert int(spilled) <= (8 if (f, depth) == (causal, 128) else 0)  # once an item
-        assert "C75" not in text
+        checked(emit_ptx(unit.text, H200), H200.sm, tmp_path)
+
+
+TOO_MANY = {
+    *((f, 128, 1000) for f in (full, causal, grouped, biased, masked)),
+    (grouped, 64, 1000),
+    (biased, 128, 1024),
+}
+"""
+Whose columns, or rows of an epilogue, end inside a tile, or that read a matrix: to test and to read
+elements there takes registers that sums leave nobody. Some kernels of these let products wait for
+each other (C7512), others spill up to 6 KB.
+"""
+
+
+@needs_ptxas
+@pytest.mark.parametrize(
+    ("f", "depth", "rows", "dtype", "sm"),
+    covering(
+        [full, causal, grouped, biased, masked],
+        [64, 128],
+        [1024, 1000],
+        ["bf16", "f16"],
+        ["sm_90a", "sm_80"],
+        strength=1,
+    ),
+)
+def test_the_assembler_keeps_tiles_of_all_gradients_in_registers(
+    f: Any,
+    depth: int,
+    rows: int,
+    dtype: str,
+    sm: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    if sm == "sm_90a" and (f, depth, rows) in TOO_MANY:
+        request.applymarker(pytest.mark.xfail(reason="more registers than there are", strict=True))
+    checked(levels(attention(f, rows, depth, dtype), f"cuda:{sm}").asm(), sm, tmp_path)

@@ -12,13 +12,13 @@ import pytest
 
 import mlc
 from mlc import knobs
-from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
-from mlc.dialects.target.attribute import target_of
+from mlc.dialects.plan import KernelOp, ScheduleAttr
+from mlc.dialects.target.known import H200
 from mlc.dialects.tile.words import spell
-from mlc.levels import assembly, emit_units
 from mlc.lowering.emit import joined
-from mlc.passes.plan.tiling.schedule import schedules_of
-from mlc.pipeline import run_pipeline
+from mlc.runtime.ptx import emit_ptx
+from tests.assembler import checked, needs_ptxas
+from tests.plans import candidates, offered_of
 
 
 def layer(x: Any, w: Any) -> Any:
@@ -73,16 +73,11 @@ def kernel_of(lowered: Any) -> KernelOp:
     return kernel
 
 
-def offered_of(lowered: Any) -> list[Schedule]:
-    plan = lowered.levels.plan()
-    return list(dict.fromkeys(schedules_of(kernel_of(lowered), target_of(plan))))
-
-
 def test_the_fastest_is_taken_said_and_remembered(clock: Callable[..., Clock]) -> None:
     found = clock(3.0, 2.0, 1.0)
     x, w = arrays()
     untuned = mlc.compile(layer).lower(x, w)
-    third = offered_of(untuned)[2]
+    third = offered_of(untuned.levels)[0][2]
     tuned = mlc.compile(tune=60)(layer)
     np.testing.assert_allclose(tuned(x, w), layer(x, w), rtol=1e-4, atol=1e-4)
     lowered = tuned.lower(x, w)
@@ -101,7 +96,7 @@ def test_noise_is_no_reason(clock: Callable[..., Clock]) -> None:
     x, w = arrays()
     tuned = mlc.compile(tune=60)(layer)
     tuned(x, w)
-    first, *_ = offered_of(mlc.compile(layer).lower(x, w))
+    ((first, *_),) = offered_of(mlc.compile(layer).lower(x, w).levels)
     assert kernel_of(tuned.lower(x, w)).schedule == ScheduleAttr(first)
 
 
@@ -143,22 +138,17 @@ GPU: list[tuple[str, Any, tuple[tuple[int, ...], ...], str]] = [
 ]
 
 
+@needs_ptxas
 @pytest.mark.parametrize(("f", "shapes", "dtype"), [x[1:] for x in GPU], ids=[x[0] for x in GPU])
-def test_every_schedule_of_a_gpu_has_code(f: Any, shapes: Any, dtype: str) -> None:
+def test_every_schedule_of_a_gpu_has_code(f: Any, shapes: Any, dtype: str, tmp_path: Path) -> None:
     specs = [mlc.TensorSpec(*shape, dtype=dtype) for shape in shapes]
     levels = mlc.compile(target="h200")(f).lower(*specs).levels
-    plan = levels.plan()
-    (kernel,) = (op for op in plan.walk() if isinstance(op, KernelOp))
-    offered = offered_of(SimpleNamespace(levels=levels))
+    (kernel,) = (op for op in levels.plan().walk() if isinstance(op, KernelOp))
+    (offered,) = offered_of(levels)
     assert kernel.schedule == ScheduleAttr(offered[0])
     texts: set[str] = set()
-    for schedule in offered:
-        kernel.properties["schedule"] = ScheduleAttr(schedule)
-        loops = run_pipeline(plan.clone(), levels.options, until="loops", done="plan")
-        ptx = assembly(
-            joined([(u.name, u.text) for u in emit_units(loops, levels.options.target)]),
-            levels.options.target,
-        )
-        assert ".local" not in ptx
+    for units in candidates(levels):
+        ptx = emit_ptx(joined([(u.name, u.text) for u in units]), H200)
+        assert set(checked(ptx, H200.sm, tmp_path).values()) == {0}
         texts.add(ptx)
     assert len(texts) == len(offered) > 1
