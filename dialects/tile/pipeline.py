@@ -39,7 +39,7 @@ from mlc.dialects.tile.expression import parse_value
 from mlc.dialects.tile.memory import LoadOp
 from mlc.dialects.tile.region import YieldOp, check_yield, parse_body, print_body
 from mlc.dialects.tile.types import FragType, TokenType, ViewType, frag_of, view_of
-from mlc.dialects.tile.work import WorkOp
+from mlc.dialects.tile.work import WorkOp, work_around
 
 ROLES = {"producer": "warps", "consumer": "groups", "store": "warps"}
 """Who fills slots, who multiplies them, who writes results; and of what each consists."""
@@ -374,9 +374,7 @@ class JoinOp(IRDLOperation):
     @property
     def work(self) -> WorkOp:
         """Whose items come in parts; VerifyException where there is none."""
-        above = self.parent_op()
-        while above is not None and not isinstance(above, WorkOp):
-            above = above.parent_op()
+        above = work_around(self)
         if above is None or above.part != (self.first, self.end):
             raise VerifyException(f"{self.name}: expected the part of an item of mlc_tile.work")
         return above

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, UnitAttr, i64
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     opt_prop_def,
@@ -366,6 +366,14 @@ class WorkOp(IRDLOperation):
         if attributes is not None:
             op.attributes |= attributes.data
         return op
+
+
+def work_around(op: Operation) -> WorkOp | None:
+    """The walk over items in which an op stands."""
+    above = op.parent_op()
+    while above is not None and not isinstance(above, WorkOp):
+        above = above.parent_op()
+    return above
 
 
 def _parse_parts(

@@ -232,13 +232,14 @@ class _GpuEntry(EntryLowering):
     def _start_blocks(self, found: BlockKernel, arguments: Sequence[SSAValue]) -> None:
         """Starts a tile program: a block for each item, or for each multiprocessor."""
         b, target = self.b, gpu_of(self.module, "tiles to GPU")
-        items = b.product(items_of(TileScope(b, self.context, 1, {}), found.work))
-        one, each = b.index(1), found.work.blocks
-        if found.stays:
-            items = b.min(items, target.sm_count // each)
-        blocks = b.mul(items, each)
-        if found.work.shares is not None:
-            blocks = found.work.sharing
+        work, one = found.work, b.index(1)
+        if work.shares is None:
+            items = b.product(items_of(TileScope(b, self.context, 1, {}), work))
+            if found.stays:
+                items = b.min(items, target.sm_count // work.blocks)
+            blocks = b.mul(items, work.blocks)
+        else:
+            blocks = work.sharing
         grid = [b.index(blocks), one, one]
         first = 1 + len(found.kernel.symbols)
         maps = [b.value(TensorMapOp.of(arguments[first + k], box)) for k, box in found.maps]

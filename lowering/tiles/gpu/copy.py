@@ -8,7 +8,7 @@ from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.expression import letter, letters_in
 from mlc.dialects.tile.slots import ATOM_ROWS, ROW_BYTES
 from mlc.dialects.tile.types import ViewType, view_of
-from mlc.lowering.tiles.gpu.ring import cluster_of
+from mlc.lowering.tiles.gpu.ring import makers_of
 from mlc.lowering.tiles.gpu.scope import BlockScope, matrix_of, slot_at
 
 WARP_ROWS = 16
@@ -20,8 +20,8 @@ def box_of(op: CopyOp) -> tuple[int, ...]:
     loads = view_of(op.target).is_slot
     slot = view_of(op.target if loads else op.source)
     high = min(_rows(op), MOST_BOX) if loads else WARP_ROWS
-    if op.is_multicast and not _by_columns(op, slot):
-        high = min(high, _rows(op) // cluster_of(op))
+    if makers_of(op) > 1 and not _by_columns(op, slot):
+        high = min(high, _rows(op) // makers_of(op))
     row, column = _axes(op)
     box = [1] * len(op.where()[not loads])
     box[row], box[column] = high, ROW_BYTES // slot.dtype.bytes
@@ -31,7 +31,7 @@ def box_of(op: CopyOp) -> tuple[int, ...]:
 def _by_columns(op: CopyOp, slot: ViewType) -> bool:
     """Whether the parts that blocks of a cluster copy are columns of the matrix, not rows."""
     _, columns = matrix_of(slot, "a copy to")
-    return columns * slot.dtype.bytes % (ROW_BYTES * cluster_of(op)) == 0
+    return columns * slot.dtype.bytes % (ROW_BYTES * makers_of(op)) == 0
 
 
 def _rows(op: CopyOp) -> int:
@@ -86,41 +86,51 @@ def _check(op: CopyOp, memory: ViewType) -> None:
 
 def lower_copy(k: BlockScope, op: CopyOp) -> None:
     """Into a slot box by box; out of one, which a group has stored, by the warps that stored it."""
+    (_load if view_of(op.target).is_slot else _store)(k, op)
+
+
+def _load(k: BlockScope, op: CopyOp) -> None:
+    """A matrix, or the part of it that this block of a cluster copies for all."""
     words = k.words
     source, target = op.where()
-    if view_of(op.target).is_slot:
-        _check(op, view_of(op.source))
-        begin = k.begin(source, op.positions)
-        slot = slot_at(k, op.target, k.begin(target, op.positions))
-        if slot.full is None:
-            raise MlcError(f"tiles to GPU: {op.name}: fills a slot that no mlc_tile.put has given")
-        box, (row, column) = box_of(op), _axes(op)
-        high, wide = box[row], box[column]
-        rows, columns = matrix_of(slot.view, "a copy to")
-        moved, address = _rows(op), slot.address
-        described = k.map_of(op.source, box)
-        blocks = cluster_of(op) if op.is_multicast else 1
-        if blocks > 1:
-            if moved != rows or rows % (blocks * ATOM_ROWS):
-                raise MlcError(
-                    f"tiles to GPU: {op.name}: {moved} of {rows} rows, of {blocks} blocks;"
-                    f" expected all, a multiple of {ATOM_ROWS} for each"
-                )
-            axis = column if _by_columns(op, slot.view) else row
-            part = (columns if axis == column else moved) // blocks
-            mine = words.mul(k.threads.rank, part)
-            begin[axis] = words.add(begin[axis], mine)
-            per = rows * ROW_BYTES // wide if axis == column else ROW_BYTES
-            address = words.add(address, words.mul(mine, per))
-            columns, moved = (part, moved) if axis == column else (columns, part)
-        for x in range(0, columns, wide):
-            for y in range(0, moved, high):
-                place = words.add(address, x // wide * rows * ROW_BYTES + y * ROW_BYTES)
-                at = [*begin]
-                at[row], at[column] = words.add(begin[row], y), words.add(begin[column], x)
-                places = [*map(words.value, at)]
-                k.b.add_op(BulkLoadOp.of(described, places, words.value(place), slot.full, blocks))
-        return
+    _check(op, view_of(op.source))
+    begin = k.begin(source, op.positions)
+    slot = slot_at(k, op.target, k.begin(target, op.positions))
+    if slot.full is None:
+        raise MlcError(f"tiles to GPU: {op.name}: fills a slot that no mlc_tile.put has given")
+    box, (row, column) = box_of(op), _axes(op)
+    high, wide = box[row], box[column]
+    rows, columns = matrix_of(slot.view, "a copy to")
+    moved, address, blocks = _rows(op), slot.address, makers_of(op)
+    described = k.map_of(op.source, box)
+    if blocks > 1:
+        if moved != rows or rows % (blocks * ATOM_ROWS):
+            raise MlcError(
+                f"tiles to GPU: {op.name}: {moved} of {rows} rows, of {blocks} blocks;"
+                f" expected all, a multiple of {ATOM_ROWS} for each"
+            )
+        if _by_columns(op, slot.view):
+            axis, per = column, rows * ROW_BYTES // wide
+            part = columns = columns // blocks
+        else:
+            axis, per = row, ROW_BYTES
+            part = moved = moved // blocks
+        mine = words.mul(k.threads.rank, part)
+        begin[axis] = words.add(begin[axis], mine)
+        address = words.add(address, words.mul(mine, per))
+    for x in range(0, columns, wide):
+        for y in range(0, moved, high):
+            place = words.add(address, x // wide * rows * ROW_BYTES + y * ROW_BYTES)
+            at = [*begin]
+            at[row], at[column] = words.add(begin[row], y), words.add(begin[column], x)
+            places = [*map(words.value, at)]
+            k.b.add_op(BulkLoadOp.of(described, places, words.value(place), slot.full, blocks))
+
+
+def _store(k: BlockScope, op: CopyOp) -> None:
+    """The rows of a group's slot that this warp has stored."""
+    words = k.words
+    source, target = op.where()
     _check(op, view_of(op.target))
     at = k.begin(target, op.positions)
     slot = slot_at(k, op.source, k.begin(source, op.positions))

@@ -91,7 +91,8 @@ def lower_block_kernel(call: CallOp, op: KernelOp, all_symbols: Sequence[str]) -
         _alone(op, work)
         lower_rows(s, work)
     else:
-        _write(s, op, roles[0], {key: named(x, "map") for key, x in _described(maps, block)})
+        described = {key: named(x, "map") for key, x in _described(maps, block)}
+        _write(s, op, roles[0], work.blocks, described)
     s.b.add_op(func.ReturnOp.create())
     function = func.FuncOp.create(
         properties={
@@ -198,15 +199,16 @@ def _described(maps: Sequence[Map], block: Block) -> Iterator[tuple[Map, SSAValu
     yield from zip(maps, block.args[len(block.args) - len(maps) :], strict=True)
 
 
-def _write(s: TileScope, op: KernelOp, roles: RolesOp, described: dict[Map, SSAValue]) -> None:
-    """The body of a kernel with roles: places, barriers, roles."""
+def _write(
+    s: TileScope, op: KernelOp, roles: RolesOp, blocks: int, described: dict[Map, SSAValue]
+) -> None:
+    """The body of a kernel with roles, of a cluster of so many blocks: places, barriers, roles."""
     b = s.b
     assert isinstance(b, GpuBuilder)
     words = Words(b)
-    work = next(x for x in roles.walk() if isinstance(x, WorkOp))
-    k = BlockScope(s, words, _threads(b, words, work.blocks), described)
+    k = BlockScope(s, words, _threads(b, words, blocks), described)
     _prepare(k, op)
-    if work.blocks > 1:  # nobody fills what another one has not made yet
+    if blocks > 1:  # nobody fills what another one has not made yet
         b.add_op(ClusterBarrierOp.create())
     lower_roles(k, roles)
     _alone(op, roles)

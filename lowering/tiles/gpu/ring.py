@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.errors import MlcError
 from mlc.dialects.gpu_async import (
@@ -27,7 +27,7 @@ from mlc.dialects.tile.slots import (
     slot_bytes,
 )
 from mlc.dialects.tile.types import ViewType, view_of
-from mlc.dialects.tile.work import WorkOp
+from mlc.dialects.tile.work import work_around
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.tiles.gpu.words import Word, Words
 
@@ -100,20 +100,15 @@ def _filled(op: ChannelOp) -> int:
 
 def _blocks(op: ChannelOp) -> int:
     """Of the cluster that takes items together, if a place has what one of them copies for all."""
-    slots = {x for use in op.result.uses for x in use.operation.results}
-    for slot in slots:
-        for copy in (use.operation for use in slot.uses):
-            if isinstance(copy, CopyOp) and copy.is_multicast:
-                return cluster_of(copy)
-    return 1
+    slots = (x for use in op.result.uses for x in use.operation.results)
+    users = (use.operation for slot in slots for use in slot.uses)
+    return max((makers_of(x) for x in users if isinstance(x, CopyOp)), default=1)
 
 
-def cluster_of(op: Operation) -> int:
-    """Blocks that take items together."""
-    above: Operation | None = op
-    while above is not None and not isinstance(above, WorkOp):
-        above = above.parent_op()
-    return 1 if above is None else above.blocks
+def makers_of(op: CopyOp) -> int:
+    """Blocks of a cluster that make a copy together."""
+    work = work_around(op) if op.is_multicast else None
+    return 1 if work is None else work.blocks
 
 
 def _readers(op: ChannelOp) -> int:
