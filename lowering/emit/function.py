@@ -96,6 +96,8 @@ class ModuleText:
     vector_bits: int
     least_masked_bytes: int = 1
     """Of the smallest elements that one instruction loads by a mask."""
+    scope: str = ""
+    """Who sees an atomic operation, as LLVM spells it: everybody, or `syncscope("device") `."""
     functions: list[list[str]] = field(default_factory=list[list[str]])
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     constants: dict[str, str] = field(default_factory=dict[str, str])

@@ -213,7 +213,8 @@ def _atomic_rmw(e: FunctionText, op: memref.AtomicRMWOp) -> None:
     e.define(
         op.results[0],
         f"atomicrmw {operation} {e.type(buffer.type)} {e.address(buffer, indices)}, "
-        f"{e.type(value.type)} {e[value]} monotonic, align {alignment(op, buffer)}",
+        f"{e.type(value.type)} {e[value]} {e.module.scope}monotonic, "
+        f"align {alignment(op, buffer)}",
     )
 
 

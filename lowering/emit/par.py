@@ -128,7 +128,8 @@ def _fail(e: FunctionText, op: par.FailOp) -> None:
     site = cast("IntegerAttr[IntegerType]", op.properties["site"]).value.data
     first, done = e.labels("fail", "done")
     where = _field(e, ctx, abi.CTX_ERROR_SITE)
-    swap = e.put(f"cmpxchg ptr {where}, i64 0, i64 {site} monotonic monotonic")
+    orders = f"{e.module.scope}monotonic monotonic"
+    swap = e.put(f"cmpxchg ptr {where}, i64 0, i64 {site} {orders}")
     won = e.put(f"extractvalue {{ i64, i1 }} {swap}, 1")
     e.branch(won, first, done)
     e.open(first)

@@ -64,7 +64,11 @@ def emit_gpu_kernel(kernel: func.FuncOp, target: GpuTarget) -> str:
         words.append(f'"nvvm.minctasm"="{resident.value.data}"')
     if isinstance(cluster := kernel.attributes.get(CLUSTER_ATTRIBUTE), IntegerAttr):
         words.append(f'"nvvm.cluster_dim"="{cluster.value.data},1,1"')
-    module = ModuleText(kernel.sym_name.data, TRIPLE, " ".join(words), vector_bits=128)
+    name, scope = (
+        kernel.sym_name.data,
+        'syncscope("device") ',
+    )  # memory of the host has no wider one
+    module = ModuleText(name, TRIPLE, " ".join(words), vector_bits=128, scope=scope)
     write_function(kernel, module, GPU_RULES, linkage="define ptx_kernel")
     return module.text()
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 from mlc.runtime.cuda import device, pool, staging
 from mlc.runtime.cuda.pool import Memory
 
-ZONE_BYTES = 256  # on each side: more than the widest access
+ZONE_BYTES = int(os.environ.get("MLC_TEST_ZONE_BYTES", "256"))
+"""
+On each side: more than the widest access. With none compute-sanitizer sees each read and write
+behind a block's end.
+"""
 FILL = 0xA5
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from xdsl.ir import SSAValue
 
+from mlc import TensorSpec
 from mlc.dialects.dims import Dim, tensor_type
 from mlc.dialects.dtypes import BF16, BOOL, DTYPES, F32, I64, DType
 from mlc.dialects.launch import GpuProgram
@@ -25,6 +26,7 @@ from mlc.runtime.ptx import emit_ptx
 from tests.assembler import checked, needs_ptxas
 from tests.every_op.native import Argument, Body, function_module, to_plan
 from tests.gpu.native import gpu_program
+from tests.plans import planned
 from tests.sweeps import covering
 
 M, N, K = map(Dim.symbol, "mnk")
@@ -116,6 +118,15 @@ def test_contiguous_access_is_sixteen_bytes_wide() -> None:
     ptx = emit_ptx(kernel.llvm, target)
     assert "ld.global.nc.v4.b32" in ptx
     assert "st.global.v4.b32" in ptx
+
+
+def test_errors_are_written_by_the_device_alone() -> None:
+    """The word is the host's memory, which has no atomic operations of the whole system."""
+    index = TensorSpec(5, dtype="i64")
+    ptx = planned(lambda x, i: x[i], TensorSpec(100), index, target="sm_90a").asm()
+    atomics = re.findall(r"atom\S+", ptx)
+    assert atomics
+    assert set(atomics) == {"atom.relaxed.gpu.global.cas.b64"}
 
 
 def test_only_the_special_function_unit_approximates() -> None:
