@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from xdsl.ir import SSAValue
+
 from mlc.dialects.dims import shape_of
-from mlc.dialects.dtypes import BF16, F16, DType
+from mlc.dialects.dtypes import BF16, BOOL, F16, DType, dtype_of
 from mlc.dialects.target import GpuTarget
+from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.words import Overlap, Raster, Roles, Stages, Tile, Words
 from mlc.passes.gpu.block import SLACK_BYTES
-from mlc.passes.tile.fold_form import FoldForm
+from mlc.passes.tile.fold_form import FoldForm, reads_elements
 from mlc.passes.tile.stream_block import StreamBlock
 from mlc.passes.tile.stream_form import VALUE, StreamForm
 from mlc.passes.tile.stream_kinds import form_of
@@ -19,7 +22,9 @@ from mlc.passes.tile.streams import QUERIES, WIDE
 
 GROUPS = 2
 COLUMNS = 128  # of scores in a trip, and of a factor that leaves registers for so many
+CROWDED = 112  # of scores in a trip, where 128 spill up to 20 bytes
 NARROW = 64  # columns of factors of which more groups have room
+FEW = 32  # columns of a trip with few registers: 1.01 to 1.03 of the time of 64, which spill
 MANY = ((3, 128, (32, 160), 1.0), (4, 64, (32, 112), 1.09))
 """
 Groups that have room, columns of a trip, registers, and time for a row. SOURCE:
@@ -70,9 +75,16 @@ def choose_fold(form: FoldForm, target: GpuTarget) -> Words:
 
 def _fold_groups(form: FoldForm) -> tuple[int, int, tuple[int, int]]:
     """Groups of warps, the columns of a trip, and the registers of a thread of each role."""
+    columns = FEW if _is_crowded(form) else NARROW
     if len(form.folds) == 1 and not form.diagonal:
-        return GROUPS + 1, NARROW, (32, 160)
-    return GROUPS, NARROW, (24, 240)
+        return GROUPS + 1, columns, (32, 160)
+    return GROUPS, columns, (24, 240)
+
+
+def _is_crowded(form: FoldForm) -> bool:
+    """Whether wide sums leave no registers for a matrix's elements, or masks in all trips."""
+    ends = form.diagonal and form.upward and form.size(form.column) % NARROW > 0
+    return any(x.width > NARROW for x in form.folds) and (ends or reads_elements(form))
 
 
 def choose_stream(form: StreamForm, target: GpuTarget) -> Words:
@@ -111,10 +123,20 @@ def _overlaps(form: StreamForm, rows: int, columns: int, target: GpuTarget) -> b
     return alone and _is_plain(form) and loops and _tiles(form, rows) > target.sm_count
 
 
+def _others(form: StreamForm) -> list[SSAValue]:
+    """Arrays that a stream reads beside its factors."""
+    factors = {x.argument for x in form.factors}
+    return [x for x in form.stream.block.args if x not in factors and shape_of(x.type)]
+
+
+def _reads_numbers(form: StreamForm) -> bool:
+    """Whether numbers of memory are in registers while the last columns are masked."""
+    return any(dtype_of(tensor_of(x).element_type) is not BOOL for x in _others(form))
+
+
 def _is_plain(form: StreamForm) -> bool:
     """Whether a stream reads nothing but its factors, and numbers that stay in registers."""
-    others = len(form.stream.block.args) - len(form.factors)
-    return others == sum(shape_of(x.type) == () for x in form.stream.block.args)
+    return not _others(form)
 
 
 def _suits(dtypes: Sequence[DType], letters: Sequence[str], form: StreamForm | FoldForm) -> bool:
@@ -132,6 +154,8 @@ def _groups(form: StreamForm, target: GpuTarget) -> tuple[int, int, tuple[int, i
         suited = [x for x in MANY if _tiles(form, x[0] * GROUP_ROWS) >= target.sm_count]
         if suited:
             return min(suited, key=lambda x: x[3] * _padded(form, x[0] * GROUP_ROWS))[:3]
+    if widest == COLUMNS and form.size(form.column) % COLUMNS and _reads_numbers(form):
+        return GROUPS, CROWDED, (24, 240)
     return GROUPS, COLUMNS if widest <= COLUMNS else COLUMNS // 2, (24, 240)
 
 

@@ -334,3 +334,11 @@ def read_once(form: FoldForm) -> tuple[list[SSAValue], list[SSAValue]]:
             if form.row not in letters or form.column not in letters:
                 (of_columns if form.column in letters else of_rows)[value] = None
     return list(of_rows), list(of_columns)
+
+
+def reads_elements(form: FoldForm) -> bool:
+    """Whether a stream reads a number for each element: a mask, or what is added to scores."""
+    factors = {x.argument for x in form.factors}
+    once = {value.owner for values in read_once(form) for value in values}
+    others = [x for x in form.block.block.args if x not in factors and shape_of(x.type)]
+    return any(use.operation not in once for x in others for use in x.uses)

@@ -130,7 +130,7 @@ class Folds(StreamProgram):
         if not self.form.diagonal:
             whole = size // n * n
             walks = [_Walk(Dim.const(0), Dim.const(whole), False, False)] * (whole > 0)
-            return [*walks, *[_Walk(Dim.const(whole), Dim.const(n), False, True)] * ragged]
+            return [*[_Walk(Dim.const(whole), Dim.const(n), False, True)] * ragged, *walks]
         row = place.first_row(named, self.form.row)
         diagonal = _Walk(row, Dim.const(m), True, self.form.upward and ragged)
         if not self.form.upward:  # what lies behind the last column lies behind the diagonal
