@@ -52,6 +52,20 @@ def grouped(q: Any, k: Any, v: Any) -> Any:
     return np.einsum("bhgmn,bhnd->bhgmd", softmax(s), v)
 
 
+def grouped_causal(q: Any, k: Any, v: Any) -> Any:
+    s = np.einsum("bhgmd,bhnd->bhgmn", q, k) * (1 / math.sqrt(q.shape[-1]))
+    columns: int = s.shape[-1]
+    i = np.arange(columns)
+    s = np.where(i[None, :] <= i[:, None], s, -np.inf)
+    return np.einsum("bhgmn,bhnd->bhgmd", softmax(s), v)
+
+
+def repeated(q: Any, k: Any, v: Any) -> Any:
+    """Heads of keys and values for several of queries', as many write it."""
+    k, v = (np.repeat(x, q.shape[1] // x.shape[1], axis=1) for x in (k, v))
+    return full(q, k, v)
+
+
 def heads_last(q: Any, k: Any, v: Any) -> Any:
     s = np.einsum("bmhd,bnhd->bhmn", q, k) * (1 / math.sqrt(q.shape[-1]))
     return np.einsum("bhmn,bnhd->bmhd", softmax(s), v)
@@ -137,7 +151,7 @@ def same(f: Any, *shape: int, dtype: str = "bf16") -> Attention:
 def attention(f: Any, rows: int, depth: int, dtype: str) -> Attention:
     """A function of the usual batch, with as many columns as rows."""
     one = (2, 4, rows, depth)
-    if f is grouped:
+    if f in (grouped, grouped_causal):
         return Attention(f, ((2, 4, 4, rows, depth), one, one), dtype)
     more = {masked: ((rows, rows),), barred: ((rows, rows),), biased: ((4, rows, rows),)}
     return Attention(f, (*(one,) * 3, *more.get(f, ())), dtype)
@@ -167,6 +181,9 @@ GRADIENTS = [
     same(causal, 3, 320, 128),
     same(causal, 2, 130, 64),
     Attention(biased, (*((2, 2, 130, 64),) * 3, (2, 130, 130))),
+    Attention(grouped, ((1, 2, 2, 130, 64), (1, 2, 130, 64), (1, 2, 130, 64))),
+    Attention(grouped, ((1, 2, 3, 192, 128), (1, 2, 192, 128), (1, 2, 192, 128))),
+    Attention(grouped_causal, ((1, 2, 2, 200, 64), (1, 2, 200, 64), (1, 2, 200, 64))),
     same(heads_last, 2, 130, 3, 64),
     same(divided, 2, 130, 64),
     same(wide, 2, 130, 64),

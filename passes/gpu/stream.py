@@ -82,9 +82,13 @@ def _fold_groups(form: FoldForm) -> tuple[int, int, tuple[int, int]]:
 
 
 def _is_crowded(form: FoldForm) -> bool:
-    """Whether wide sums leave no registers for a matrix's elements, or masks in all trips."""
-    ends = form.diagonal and form.upward and form.size(form.column) % NARROW > 0
-    return any(x.width > NARROW for x in form.folds) and (ends or reads_elements(form))
+    """
+    Whether wide sums leave no registers for a matrix's elements, or for two of a last tile with
+    masks, a diagonal in all columns' first tiles, and one loop more.
+    """
+    ends = form.size(form.column) % NARROW > 0
+    loops = ends + (form.diagonal and form.upward) + bool(form.also)
+    return any(x.width > NARROW for x in form.folds) and (loops > 1 or reads_elements(form))
 
 
 def choose_stream(form: StreamForm, target: GpuTarget) -> Words:

@@ -70,6 +70,8 @@ class FoldForm:
 
     Products of which powers are taken come first: the others go on meanwhile.
 
+    `also`: letters that are summed too, place by place; rows have none of them.
+
     `masks`: selections whose first value is taken in all tiles but those on the diagonal; behind
     it nothing is added: columns after a row's number, or before it where `upward`.
     """
@@ -83,11 +85,13 @@ class FoldForm:
     sizes: Mapping[str, Dim]
     masks: tuple[SelectOp, ...]
     upward: bool
+    also: tuple[str, ...] = ()
 
     @property
     def outer(self) -> tuple[str, ...]:
-        """The letters of axes with more than one place, but for rows and columns."""
-        return tuple(c for c in self.word if c not in (self.row, self.column) and self.size(c) > 1)
+        """The letters of axes with more than one place, but for rows and what is summed."""
+        own = (self.row, self.column, *self.also)
+        return tuple(c for c in self.word if c not in own and self.size(c) > 1)
 
     def size(self, c: str) -> int:
         """Of a letter; MlcError where it is no number."""
@@ -149,19 +153,23 @@ def fold_form(block: StreamBlock) -> FoldForm:
         raise _unknown(f"{len(others)} products")
     word = products[0].words()[1]
     folds = [_fold(op, value, word) for op, value in zip(sums, block.values, strict=True)]
-    (summed,) = _only({x[1] for x in folds}, "sums over several axes")
+    (letters,) = _only({x[1] for x in folds}, "sums over unlike axes")
+    also, summed = letters[:-1], letters[-1]
     sizes = dict(zip(word, products[0].shape, strict=True))
     found: list[FoldProduct] = []
     rows: set[str] = set()
     for op in products:
         product, own = _product(op, word, summed)
+        if any(c in product.rows.word for c in also):
+            raise _unknown(f"rows {product.rows.word!r} of which sums are")
         found.append(product)
         rows.add(own[-1])
     (row,) = _only(rows, "products with rows along several axes")
     masks, upward = _masks([x[0].wide for x in folds], word, row, summed, sizes)
     return FoldForm(
-        block, tuple(found), tuple(x[0] for x in folds), word, row, summed, sizes, masks, upward
-    )
+        block, tuple(found), tuple(x[0] for x in folds), word, row, summed, sizes, masks, upward,
+        tuple(also),
+    )  # fmt: skip
 
 
 def _unknown(what: str) -> MlcError:
@@ -198,15 +206,16 @@ def _wide_of(op: ContractOp) -> tuple[tuple[Dim, ...], int]:
 
 
 def _fold(op: ContractOp, value: SSAValue, word: str) -> tuple[Fold, str]:
-    """A sum, and the letter along which it is."""
+    """A sum, and the letters along which it is, in order."""
     shape, number = _wide_of(op)
     words, result, summed = op.words()
-    if len(summed) != 1 or summed not in words[number] or len(shape) != len(word):
+    if not summed or not set(summed) <= set(words[number]) or len(shape) != len(word):
         raise _unknown(f"sums {op.letters.data!r}")
     to = dict(zip(words[number], word, strict=True))
     to |= {c: VALUE for c in words[1 - number] if c not in to}
     other, result = ("".join(to[c] for c in x) for x in (words[1 - number], result))
-    if other.count(VALUE) != 1 or to[summed] not in other:
+    letters = "".join(c for c in word if c in {to[x] for x in summed})
+    if other.count(VALUE) != 1 or letters[-1] not in other:
         raise _unknown(f"sums {op.letters.data!r}")
     factor = factor_of(op.operands[1 - number], other, VALUE)
     width = shape_of(op.operands[1 - number].type)[other.index(VALUE)].constant
@@ -214,7 +223,7 @@ def _fold(op: ContractOp, value: SSAValue, word: str) -> tuple[Fold, str]:
         raise _unknown(f"sums {op.letters.data!r}")
     wide = rounded(op.operands[number])
     found = Fold(op, wide, factor, value, turned(value, op.result, result), width)
-    return found, to[summed]
+    return found, letters
 
 
 def _product(op: ContractOp, word: str, column: str) -> tuple[FoldProduct, list[str]]:

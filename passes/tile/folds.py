@@ -49,6 +49,8 @@ from mlc.passes.tile.sums import zeros
 
 Column = Callable[[Positions], Dim]
 """Where the columns of a trip begin."""
+Walk = Callable[[Block, Place, Sequence[SSAValue]], Sequence[SSAValue]]
+"""What is done for one place: what it goes on from, and what it comes to."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class Folds(StreamProgram):
         return self.form.diagonal and not self.form.upward
 
     def _walks(self, place: Place, named: Positions) -> list[_Walk]:
-        """Tiles with masks first, then those without; columns that end come last."""
+        """Tiles with masks first, then those without."""
         m, n, size = self.tile.m, self.tile.n, self.form.size(self.form.column)
         ragged = size % n > 0
         if not self.form.diagonal:
@@ -159,6 +161,22 @@ class Folds(StreamProgram):
 
         return begin
 
+    def _each(
+        self, body: Block, place: Place, inits: Sequence[SSAValue], walk: Walk, done: int = 0
+    ) -> Sequence[SSAValue]:
+        """What is done at each place along letters that are summed too, one after the other."""
+        if done == len(self.form.also):
+            return walk(body, place, inits)
+        c = self.form.also[done]
+        step = Block(arg_types=[INDEX, *(x.type for x in inits)])
+        step.args[0].name_hint = c
+        at = Place({**place.at, c: step.args[0]}, place.group)
+        step.add_op(YieldOp.of(*self._each(step, at, step.args[1:], walk, done + 1)))
+        loop = Loop(ExpressionsAttr((Dim.const(self.form.size(c)),)), 1)
+        made = ForOp.of([loop], Region(step), (), inits)
+        body.add_op(made)
+        return made.outs
+
     # Producer -------------------------------------------------------------------------------
 
     def produce(self, body: Block, place: Place, before: Place | None) -> None:
@@ -169,11 +187,16 @@ class Folds(StreamProgram):
 
         for slot, factor in zip(self.put(body, self.kept), form.kept, strict=True):
             self.fill(body, slot, factor, place, {form.row: rows})
-        for number in range(len(self._walks(place, Positions()))):
-            step = Block(arg_types=[INDEX])
-            self._copies(step, place, self._column(place, number, step.args[0]))
-            step.add_op(YieldOp.of())
-            self._loop(body, place, number, step, [])
+
+        def walk(block: Block, at: Place, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            for number in range(len(self._walks(at, Positions()))):
+                step = Block(arg_types=[INDEX])
+                self._copies(step, at, self._column(at, number, step.args[0]))
+                step.add_op(YieldOp.of())
+                self._loop(block, at, number, step, [])
+            return []
+
+        self._each(body, place, [], walk)
 
     def _copies(self, block: Block, place: Place, column: Column) -> None:
         """The next place of the ring of columns."""
@@ -185,12 +208,15 @@ class Folds(StreamProgram):
     def consume(self, body: Block, place: Place, left: Left | None) -> list[SSAValue]:
         rows = got(body, self.kept)
         given = self._numbers(body, read_once(self.form)[0], place)
-        item = _Item(place, rows, given)
         totals: list[SSAValue] = []
         for kind in self.sums:
             zero = added(body, zeros(kind))
             totals.append(added(body, ready(zero)))
-        totals = self._walk(body, item, totals)
+
+        def walk(block: Block, at: Place, before: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            return self._walk(block, _Item(at, rows, given), before)
+
+        totals = [*self._each(body, place, totals, walk)]
         done = [added(body, wait(x, 0, kind)) for x, kind in zip(totals, self.sums, strict=True)]
         body.add_op(release(self.walked))
         body.add_op(release(self.kept))
@@ -199,7 +225,7 @@ class Folds(StreamProgram):
             self.store(body, result, number, fold.width, fold.word, place)
         return []
 
-    def _walk(self, body: Block, item: _Item, totals: list[SSAValue]) -> list[SSAValue]:
+    def _walk(self, body: Block, item: _Item, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """All trips; what a trip sums is multiplied while the next one begins."""
         form, count = self.form, len(self.form.products)
         for number, walk in enumerate(self._walks(item.place, Positions())):
@@ -218,7 +244,7 @@ class Folds(StreamProgram):
                 trip = _Trip(at, walk.on_diagonal, walk.ends)
                 self._follow(step, k, token, count - 1 - k, known, ahead, item, trip)
             step.add_op(YieldOp.of(*self._sum(step, before, columns, known)))
-            totals = list(self._loop(body, item.place, number, step, totals).outs)
+            totals = self._loop(body, item.place, number, step, totals).outs
         return totals
 
     def _follow(

@@ -26,6 +26,7 @@ from tests.stream_programs import (
     cotangent,
     full,
     grouped,
+    grouped_causal,
     masked,
     same,
     with_gradient,
@@ -101,7 +102,6 @@ def test_a_row_without_columns_is_no_number() -> None:
 @pytest.mark.parametrize(
     "program",
     [
-        Attention(grouped, ((1, 2, 2, 130, 64), (1, 2, 130, 64), (1, 2, 130, 64))),
         same(full, 2, 256, 64, dtype="f32"),
         same(full, 2, 300, 256),
     ],
@@ -121,23 +121,11 @@ def test_the_assembler_keeps_tiles_in_registers(f: Any, depth: int, tmp_path: Pa
         checked(emit_ptx(unit.text, H200), H200.sm, tmp_path)
 
 
-TOO_MANY = {
-    *((f, 128, 1000) for f in (full, causal, grouped, biased, masked)),
-    (grouped, 64, 1000),
-    (biased, 128, 1024),
-}
-"""
-Whose columns, or rows of an epilogue, end inside a tile, or that read a matrix: to test and to read
-elements there takes registers that sums leave nobody. Some kernels of these let products wait for
-each other (C7512), others spill up to 6 KB.
-"""
-
-
 @needs_ptxas
 @pytest.mark.parametrize(
     ("f", "depth", "rows", "dtype", "sm"),
     covering(
-        [full, causal, grouped, biased, masked],
+        [full, causal, grouped, grouped_causal, biased, masked],
         [64, 128],
         [1024, 1000],
         ["bf16", "f16"],
@@ -152,8 +140,5 @@ def test_the_assembler_keeps_tiles_of_all_gradients_in_registers(
     dtype: str,
     sm: str,
     tmp_path: Path,
-    request: pytest.FixtureRequest,
 ) -> None:
-    if sm == "sm_90a" and (f, depth, rows) in TOO_MANY:
-        request.applymarker(pytest.mark.xfail(reason="more registers than there are", strict=True))
     checked(levels(attention(f, rows, depth, dtype), f"cuda:{sm}").asm(), sm, tmp_path)
