@@ -255,6 +255,36 @@ def run_in_software(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     return compile_module(module, signature, Options(target=target, threads=2))
 
 
+EINSUMS = {
+    "bmhk,bhkn->bhmn": "heads between rows and what is summed",
+    "bkml,bkln->nbm": "two summed axes, of which a factor has the inner one in rows",
+    "lkm,klqn->qnm": "neither factor as the other",
+    "pbmk,kbn->bmpn": "rows of two axes, which do not follow one another",
+    "mkl,kln->mn": "few rows that fill no tile",
+}
+
+
+@pytest.mark.parametrize("letters", EINSUMS, ids=EINSUMS.values())
+def test_axes_in_any_order_for_tile_registers(
+    letters: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {**dict(zip("bhpql", (2, 3, 3, 2, 4), strict=True)), "m": 64, "n": 96, "k": 64}
+    if "mkl" in letters:
+        sizes["m"] = 33
+
+    def product(a: Any, b: Any) -> Any:
+        return np.einsum(letters, a, b)
+
+    shapes = [tuple(sizes[c] for c in word) for word in letters.split("->")[0].split(",")]
+    rng = np.random.default_rng(11)
+    arrays = [_draw(rng, shape, "bf16") for shape in shapes]
+    text = planned(product, *(spec(*x, dtype="bf16") for x in shapes), target="amx").text("plan")
+    assert "via(amx_bf16)" in text
+    found = run_in_software(text, tmp_path, monkeypatch)(*arrays)
+    exact = product(*(x.astype(np.float64) for x in arrays))
+    np.testing.assert_allclose(found.astype(np.float64), exact, rtol=2.0**-8, atol=1e-4)
+
+
 REFUSED = {
     "pack(b, panels 16, group 2, i8), pack(a, panels 4, group 4, i8)":
         "the other factor lies in groups of 2 summed elements; expected group 2",

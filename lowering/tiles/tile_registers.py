@@ -183,7 +183,7 @@ class _InTiles:
     def rows_along(self, access: Access, axes: tuple[str, str]) -> _Rows:
         """
         A factor whose last axis is the second of these letters and places in a group, whichever
-        view it is, and the axis before it is the first alone.
+        view it is; another axis is the first alone, and comes before it in the view of it here.
         """
         buffer, b = self.s.memory[access.view], self.s.b
         said = "the lhs where all of it lies, or pack(a, panels N, rows)"
@@ -191,22 +191,31 @@ class _InTiles:
             said = f"the rhs in panels: pack(b, panels N, group {self.row.group})"
         if isinstance(buffer, ElementsOp) or access.open or buffer.strides[-1] != 1:
             raise wrong(self.op, f"expected {said}")
-        at, group, place = access.at, self.row.group, f".{self.place}"
-        if at[-1].symbols() == frozenset((place,)):  # an axis of its own: the factor is packed
-            sizes = buffer.sizes
-            panel, least = (sizes[-2], 1) if axes[1] == self.n else (sizes[-3], 0)
+        at, place = access.at, f".{self.place}"
+        sizes, strides = buffer.sizes, buffer.strides
+        packed = at[-1].symbols() == frozenset((place,))  # places have an axis of their own
+        if packed:
+            at = (*at[:-2], at[-2] * self.row.group + at[-1])
+            sizes = (*sizes[:-2], b.mul(sizes[-2], sizes[-1]))
+            strides = (*strides[:-2], 1)
+        first, second = f".{axes[0]}", f".{axes[1]}"
+        letters = [{s for s in dim.symbols() if s[0] == "."} for dim in at]
+        rows = letters.index({first}) if {first} in letters else len(at)
+        order = [*(k for k in range(len(at) - 1) if k != rows), rows, len(at) - 1]
+        others = set[str]().union(*(letters[k] for k in order[:-2]))
+        if rows >= len(at) - 1 or letters[-1] != {second, place} or others & {first, second, place}:
+            raise wrong(self.op, f"expected {said}")
+        if packed:
+            in_rows = axes[1] != self.n
+            panel, least = (sizes[rows], 0) if in_rows else (buffer.sizes[-2], 1)
             if not isinstance(panel, int) or panel % self.row.shape[least]:
                 raise wrong(self.op, f"expected panels of a multiple of {self.row.shape[least]}")
-            joined = (*sizes[:-2], b.mul(sizes[-2], sizes[-1]))
-            at = (*at[:-2], at[-2] * group + at[-1])
-            memref = b.view(buffer.memref, joined)
-        else:
-            memref = buffer.memref
-        moves = [{f".{axes[0]}"}, {f".{axes[1]}", place}]
-        letters = [{s for s in dim.symbols() if s[0] == "."} for dim in at[-2:]]
-        if letters != moves:
-            raise wrong(self.op, f"expected {said}")
-        return _Rows(memref, at)
+        memref = buffer.memref
+        if order != sorted(order):
+            memref = b.view(memref, [sizes[k] for k in order], [strides[k] for k in order])
+        elif packed:
+            memref = b.view(memref, sizes)
+        return _Rows(memref, tuple(at[k] for k in order))
 
     def fragment(self) -> Fragment:
         """The tile's sums, in memory."""

@@ -239,7 +239,7 @@ def _skinny(problem: Problem, target: CpuTarget) -> Iterator[Words]:
         if not _narrow(problem, row):
             continue
         for m, n in register_tiles(row, target, problem.m, problem.n):
-            if n < problem.n and _a_in_place(problem, row):
+            if n < problem.n and _a_in_place(problem, row) and _has_whole_rows(problem, row, m):
                 yield from _by_columns(problem, row, Register(m, n))
             if not _in_place(problem, row):
                 continue
@@ -409,7 +409,7 @@ def _tiles(problem: Problem, row: Intrinsic, target: CpuTarget) -> Iterator[tupl
     """Register tiles of a product whose b is packed, and whether a is."""
     for packed in (False, True) if _a_in_place(problem, row) else (True,):
         for m, n in register_tiles(row, target, problem.m, problem.n, apart=not packed):
-            if not row.in_tiles or packed or problem.m % m == 0:  # no tile may lie outside
+            if packed or _has_whole_rows(problem, row, m):
                 yield Register(m, n), packed
 
 
@@ -478,9 +478,15 @@ def _in_place(problem: Problem, row: Intrinsic) -> bool:
     return row.group == 1 and problem.b_unit == "n" and same and not row.in_tiles
 
 
+def _has_whole_rows(problem: Problem, row: Intrinsic, m: int) -> bool:
+    """Whether no tile of so many rows of an a that is not packed lies outside."""
+    return not row.in_tiles or problem.m % m == 0
+
+
 def _a_in_place(problem: Problem, row: Intrinsic) -> bool:
     """Whether a is read as it lies: element by element, groups side by side, or rows of a tile."""
     if problem.dtypes[0] != row.dtypes[0]:
         return False
-    whole = (row.in_tiles or row.shape[0] == 1) and problem.k % row.shape[2] == 0
+    whole = problem.a_rows if row.in_tiles else row.shape[0] == 1
+    whole = whole and problem.k % row.shape[2] == 0
     return row.group == 1 or (whole and problem.a_unit == "k")

@@ -25,6 +25,8 @@ class Problem:
     """The axis of a whose elements lie side by side; "m" where a is given transposed."""
     b_unit: Literal["n", "k"] = "n"
     """Likewise of b."""
+    a_rows: bool = True
+    """Whether rows of a follow one another at one distance."""
     a_shared: bool = False
     """Whether all batches read one a."""
     b_shared: bool = False

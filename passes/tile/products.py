@@ -217,6 +217,7 @@ class WordsOf:
                 frag_of(dot.result).dtype.name,
             ),
             a_unit="k" if in_rows else "m",
+            a_rows=_follow(source_of(dot.lhs, dot.lhs_at.data)[1], "m"),
             b_unit="n" if in_columns else "k",
         )  # fmt: skip
 
@@ -359,6 +360,12 @@ def _moves_with(view: SSAValue, at: Sequence[Dim], axis: str) -> bool:
         return False
     rest = at[-1] - letter(axis)
     return axis in letters_in(at[-1:]) and axis not in letters_in([rest])
+
+
+def _follow(at: Sequence[Dim], axis: str) -> bool:
+    """Whether places along an axis are those along one subscript."""
+    moved = [dim for dim in at if axis in letters_in([dim])]
+    return len(moved) == 1 and axis not in letters_in([moved[0] - letter(axis)])
 
 
 def _cuts(words: Sequence[Word], axis: str) -> bool:

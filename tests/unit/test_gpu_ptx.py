@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from xdsl.ir import SSAValue
@@ -122,8 +123,11 @@ def test_contiguous_access_is_sixteen_bytes_wide() -> None:
 
 def test_errors_are_written_by_the_device_alone() -> None:
     """The word is the host's memory, which has no atomic operations of the whole system."""
-    index = TensorSpec(5, dtype="i64")
-    ptx = planned(lambda x, i: x[i], TensorSpec(100), index, target="sm_90a").asm()
+
+    def picked(x: Any, i: Any) -> Any:
+        return x[i]
+
+    ptx = planned(picked, TensorSpec(100), TensorSpec(5, dtype="i64"), target="sm_90a").asm()
     atomics = re.findall(r"atom\S+", ptx)
     assert atomics
     assert set(atomics) == {"atom.relaxed.gpu.global.cas.b64"}
