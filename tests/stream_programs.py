@@ -180,6 +180,8 @@ GRADIENTS = [
     same(causal, 2, 1, 256, 64),
     same(causal, 3, 320, 128),
     same(causal, 2, 130, 64),
+    same(full, 2, 300, 256),
+    same(causal, 1, 320, 256),
     Attention(biased, (*((2, 2, 130, 64),) * 3, (2, 130, 130))),
     Attention(grouped, ((1, 2, 2, 130, 64), (1, 2, 130, 64), (1, 2, 130, 64))),
     Attention(grouped, ((1, 2, 3, 192, 128), (1, 2, 192, 128), (1, 2, 192, 128))),

@@ -55,7 +55,8 @@ def choose_fold(form: FoldForm, target: GpuTarget) -> Words:
         return ()  # rows of results are stored as they lie
     depths = [x.depth for x in form.products] + [x.width for x in form.folds]
     many = max(len(form.folds), len(form.products)) > MOST_PRODUCTS
-    if many or any(x not in (64, 128) for x in depths):
+    many = many or sum(x.width for x in form.folds) > WIDEST
+    if many or any(x not in (64, 128, WIDEST) for x in depths):
         return ()
     groups, columns, registers = _fold_groups(form)
     rows = groups * GROUP_ROWS
@@ -76,7 +77,7 @@ def choose_fold(form: FoldForm, target: GpuTarget) -> Words:
 def _fold_groups(form: FoldForm) -> tuple[int, int, tuple[int, int]]:
     """Groups of warps, the columns of a trip, and the registers of a thread of each role."""
     columns = FEW if _is_crowded(form) else NARROW
-    if len(form.folds) == 1 and not form.diagonal:
+    if len(form.folds) == 1 and not form.diagonal and form.folds[0].width < WIDEST:
         return GROUPS + 1, columns, (32, 160)
     return GROUPS, columns, (24, 240)
 
@@ -88,7 +89,8 @@ def _is_crowded(form: FoldForm) -> bool:
     """
     ends = form.size(form.column) % NARROW > 0
     loops = ends + (form.diagonal and form.upward) + bool(form.also)
-    return any(x.width > NARROW for x in form.folds) and (loops > 1 or reads_elements(form))
+    widest = max(x.width for x in form.folds)
+    return widest == WIDEST or (widest > NARROW and (loops > 1 or reads_elements(form)))
 
 
 def choose_stream(form: StreamForm, target: GpuTarget) -> Words:

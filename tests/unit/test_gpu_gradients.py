@@ -54,7 +54,7 @@ def captured(text: str) -> list[int]:
 @pytest.mark.parametrize("program", GRADIENTS, ids=str)
 def test_the_interpreter_agrees(program: Attention) -> None:
     found = levels(program)
-    assert templates(found).count("stream") == 3
+    assert templates(found).count("stream") == (4 if program.shapes[0][-1] == 256 else 3)
     module = found.at("tiles")
     module.verify()
     masks = [np.tril(np.ones((n, n), bool)) for n in captured(str(module))]
@@ -103,7 +103,7 @@ def test_a_row_without_columns_is_no_number() -> None:
     "program",
     [
         same(full, 2, 256, 64, dtype="f32"),
-        same(full, 2, 300, 256),
+        same(full, 2, 256, 96),
     ],
     ids=str,
 )
@@ -126,7 +126,7 @@ def test_the_assembler_keeps_tiles_in_registers(f: Any, depth: int, tmp_path: Pa
     ("f", "depth", "rows", "dtype", "sm"),
     covering(
         [full, causal, grouped, grouped_causal, biased, masked],
-        [64, 128],
+        [64, 128, 256],
         [1024, 1000],
         ["bf16", "f16"],
         ["sm_90a", "sm_80"],
