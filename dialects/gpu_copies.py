@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i1, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     eq,
     operand_def,
+    opt_operand_def,
     prop_def,
     traits_def,
     var_operand_def,
@@ -31,10 +32,11 @@ COPIED_BYTES = (4, 8, 16)
 class CopyAsyncOp(IRDLOperation):
     """
     Adjacent elements of memory begin to be copied to a buffer of the block: 4, 8 or 16 bytes, at
-    addresses that are multiples of that.
+    addresses that are multiples of that; zeros, of which none is read, where a condition is false.
 
     ```mlir
     mlc_gpu.copy_async %x[%i, %j] to %tile[%k, %c] of 4 : memref<8x16xf32>, memref<8x20xf32, 3>
+    mlc_gpu.copy_async %x[%i, %j] to %tile[%k, %c] of 4 where %is : memref<8x16xf32>, memref<…>
     ```
     """
 
@@ -43,12 +45,13 @@ class CopyAsyncOp(IRDLOperation):
     source_at = var_operand_def(INDEX)
     target = operand_def(MemRefType)
     target_at = var_operand_def(INDEX)
+    where = opt_operand_def(i1)
     count = prop_def(IntegerAttr.constr(eq(i64)))
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
-        "$source `[` $source_at `]` `to` $target `[` $target_at `]` `of` $count attr-dict `:`"
-        " type($source) `,` type($target)"
+        "$source `[` $source_at `]` `to` $target `[` $target_at `]` `of` $count"
+        " (`where` $where^)? attr-dict `:` type($source) `,` type($target)"
     )
 
     @staticmethod
@@ -56,9 +59,10 @@ class CopyAsyncOp(IRDLOperation):
         source: tuple[SSAValue, Sequence[SSAValue]],
         target: tuple[SSAValue, Sequence[SSAValue]],
         count: int,
+        where: SSAValue | None = None,
     ) -> CopyAsyncOp:
         return CopyAsyncOp.build(
-            operands=[source[0], [*source[1]], target[0], [*target[1]]],
+            operands=[source[0], [*source[1]], target[0], [*target[1]], where],
             properties={"count": IntegerAttr(count, i64)},
         )
 

@@ -203,11 +203,12 @@ def _copy_async(e: FunctionText, op: CopyAsyncOp) -> None:
     if not e.type(source.type).endswith("addrspace(1)"):
         wide = f"ptr addrspace(1) {e.put(f'addrspacecast {wide} to ptr addrspace(1)')}"
     number = op.copied_bytes
-    cache = "cg" if number == 16 else "ca"
-    e.do(
-        f"call void @llvm.nvvm.cp.async.{cache}.shared.global.{number}"
-        f"(ptr addrspace(3) {place}, {wide})"
-    )
+    name = f"llvm.nvvm.cp.async.{'cg' if number == 16 else 'ca'}.shared.global.{number}"
+    passed = f"ptr addrspace(3) {place}, {wide}"
+    if op.where is not None:
+        read = e.put(f"select i1 {e[op.where]}, i32 {number}, i32 0")
+        name, passed = f"{name}.s", f"{passed}, i32 {read}"
+    e.do(f"call void @{name}({passed})")
 
 
 def _copy_group(e: FunctionText, op: CopyGroupOp) -> None:

@@ -136,6 +136,13 @@ def _whole(kernel: KernelOp, schedule: Schedule) -> Work:
             raise PlanError(f"no GPU template writes {op.name if op else kernel.name}")
 
 
+UNSTAGED = 2
+"""
+Blocks of a multiprocessor that a product without tiles asks for: ptxas would take so few registers
+that a third has room, and spill some.
+"""
+
+
 class _GpuEntry(EntryLowering):
     """Kernels are launched; the number of a trip is written to the device."""
 
@@ -182,10 +189,13 @@ class _GpuEntry(EntryLowering):
             )
             kernel.function.attributes[gpu.KERNEL_ATTRIBUTE] = IntegerAttr(phase.threads, i64)
             stage = None if schedule is None else schedule.data.stage
-            if stage is not None and stage.resident and not strides.numbers:
-                # what lies otherwise is no copy: threads need registers to read it
-                resident = IntegerAttr(stage.resident, i64)
-                kernel.function.attributes[gpu.RESIDENT_ATTRIBUTE] = resident
+            if stage is not None:  # what lies otherwise is no copy: that takes registers to read it
+                resident = 0 if strides.numbers else stage.resident
+            else:
+                resident = UNSTAGED if op.template.data == "contraction" else 0
+            if resident:
+                attribute = IntegerAttr(resident, i64)
+                kernel.function.attributes[gpu.RESIDENT_ATTRIBUTE] = attribute
             mark_unchanging(kernel.function)
             self.phases[own] = phase
             found.append(kernel)

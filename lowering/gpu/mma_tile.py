@@ -276,5 +276,8 @@ class MmaTile:
         def edge() -> SSAValue:
             return b.mask(b.sub(self.c.size.n, column), PAIR)
 
-        whole = b.compare("le", b.add(column, PAIR), self.c.size.n)
-        b.when(whole, partial(store, None), partial(store, edge))
+        whole, columns = b.compare("le", b.add(column, PAIR), self.c.size.n), self.c.size.n
+        if isinstance(columns, int) and columns % PAIR == 0:  # a pair has both columns, or none
+            b.when(whole, partial(store, None))
+        else:
+            b.when(whole, partial(store, None), partial(store, edge))

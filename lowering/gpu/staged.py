@@ -40,12 +40,15 @@ measured: docs/measurements.md, products of f32 on a GPU"""
 
 
 def copies(s: KernelScope, c: ContractionNest, cut: Stage, dtype: DType) -> bool:
-    """Whether tiles can be copied as they lie: whole ones, of memory, of this dtype."""
-    blocks = (cut.m, cut.n, cut.k)
+    """
+    Whether tiles can be copied as they lie: of memory, of this dtype, and whole ones, or for warps
+    those whose copies are.
+    """
+    one, lanes = s.lanes(1), ACCESS_BYTES // dtype.bytes
+    blocks = (lanes, lanes, lanes) if cut.mma else (cut.m, cut.n, cut.k)
     sizes = (c.size.m, c.size.n, c.size.k)
     if not all(isinstance(n, int) and n % by == 0 for n, by in zip(sizes, blocks, strict=True)):
         return False
-    one, lanes = s.lanes(1), ACCESS_BYTES // dtype.bytes
     for which, across in ((c.lhs, c.roles.m), (c.rhs, c.n)):
         operand = c.op.operands[which]
         buffer = one.buffers.get(operand)
@@ -96,14 +99,15 @@ def begin_copy(
     letters: dict[str, Position],
     target: tuple[SSAValue, Sequence[Index]],
     count: int,
+    inside: SSAValue | None = None,
 ) -> None:
-    """Begins to copy adjacent elements of a factor, from where these letters say."""
+    """Begins to copy adjacent elements of a factor, from where these letters say, or zeros."""
     b, one = s.b, s.lanes(1)
     buffer = one.buffers[c.op.operands[which]]
     point = c.op.operand_point(one, which, letters)
     bases, _ = buffer.indices(b, cast("Sequence[Position]", point))
     source = (buffer.memref, [b.index(i) for i in bases])
-    b.add_op(CopyAsyncOp.of(source, (target[0], [b.index(i) for i in target[1]]), count))
+    b.add_op(CopyAsyncOp.of(source, (target[0], [b.index(i) for i in target[1]]), count, inside))
 
 
 class StagedTile(Tile):

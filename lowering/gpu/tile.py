@@ -220,12 +220,12 @@ class Tile:
                 **self.c.split(self.c.roles.m, Position(row)),
                 **self.c.split(self.c.n, Position(column, 1)),
             }
-            whole = b.compare("le", b.add(column, LANES), self.c.size.n)
-            b.when(
-                whole,
-                partial(self.finish, at, column, total, False),
-                partial(self.finish, at, column, total, True),
-            )
+            whole, columns = b.compare("le", b.add(column, LANES), self.c.size.n), self.c.size.n
+            inside = partial(self.finish, at, column, total, False)
+            if isinstance(columns, int) and columns % LANES == 0:  # all four are there, or none
+                b.when(whole, inside)
+            else:
+                b.when(whole, inside, partial(self.finish, at, column, total, True))
 
     def finish(self, at: dict[str, Position], column: Index, total: SSAValue, masked: bool) -> None:
         """Four results side by side; those past the edge are neither computed from nor written."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 
 from xdsl.ir import BlockArgument
@@ -125,7 +126,8 @@ def _by_threads(op: Product, target: GpuTarget, order: Order) -> Iterator[Schedu
         found.sort(key=lambda x: x.seconds(known, target))
     axis = len(op.words()[1]) - 1
     for x in found:
-        yield x.schedule(axis)
+        wide = op.summand().bytes == 8 and not x.stage.resident
+        yield (x.with_registers() if wide else x).schedule(axis)
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,10 @@ class _Cut:
     each: float
     read: tuple[float, float] = (0.0, 0.0)  # of a row, and of a column
     share: int = 0
+
+    def with_registers(self) -> _Cut:
+        """For numbers of 64 bits: ptxas would rather spill some than have a block less."""
+        return replace(self, stage=replace(self.stage, resident=RESIDENT))
 
     def schedule(self, axis: int) -> Schedule:
         """The words that cut so; `axis`: the last of the result."""

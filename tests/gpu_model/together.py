@@ -297,12 +297,16 @@ class Warp(Lanes):
     def mlc_gpu_copy_async(self, op: Any) -> Steps:
         source, target = self.values[op.source], self.values[op.target]
         count, shared, mask = op.count.value.data, self.block.shared, self.mask
-        far = self.bytes_at(source, op.source_at, count, mask, op)
-        near = self.bytes_at(target, op.target_at, count, mask, op).reshape(-1)
-        if (far[:, 0] % far.shape[1]).any() or (near.reshape(far.shape)[:, 0] % far.shape[1]).any():
-            raise ModelError(f"{op.name}: not at a multiple of {far.shape[1]} bytes")
+        read = mask if op.where is None else mask & self.known(op.where)
+        far = self.bytes_at(source, op.source_at, count, read, op)
+        rows = self.bytes_at(target, op.target_at, count, mask, op)
+        if any((x[:, 0] % x.shape[1]).any() for x in (far, rows)):
+            raise ModelError(f"{op.name}: not at a multiple of {rows.shape[1]} bytes")
+        near = rows.reshape(-1)
         shared.begin(near, op, self.clock)
-        values = self.block.memory.data[self.block.memory.places(far, op)].reshape(-1)
+        found = np.zeros(rows.shape, self.block.memory.data.dtype)
+        found[read[mask]] = self.block.memory.data[self.block.memory.places(far, op)]
+        values = found.reshape(-1)
         self.groups[-1].append(lambda: shared.end(near, values, self.clock))
         yield None
         return []

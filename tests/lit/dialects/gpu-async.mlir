@@ -81,11 +81,13 @@ func.func @warps(%x: f32, %a: vector<8xbf16>, %b: vector<4xbf16>, %c: vector<4xf
 
 // Copies that go on while their thread does other things.
 // CHECK-LABEL: func.func @copies
-func.func @copies(%x: memref<64x64xf32>, %i: index) {
+func.func @copies(%x: memref<64x64xf32>, %i: index, %there: i1) {
   // CHECK: %tile = mlc_gpu.shared : memref<2x8x20xf32, 3 : i64>
   %tile = mlc_gpu.shared : memref<2x8x20xf32, 3 : i64>
   // CHECK-NEXT: mlc_gpu.copy_async %x[%i, %i] to %tile[%i, %i, %i] of 4 : memref<64x64xf32>, memref<2x8x20xf32, 3 : i64>
   mlc_gpu.copy_async %x[%i, %i] to %tile[%i, %i, %i] of 4 : memref<64x64xf32>, memref<2x8x20xf32, 3 : i64>
+  // CHECK-NEXT: mlc_gpu.copy_async %x[%i, %i] to %tile[%i, %i, %i] of 4 where %there : memref<64x64xf32>, memref<2x8x20xf32, 3 : i64>
+  mlc_gpu.copy_async %x[%i, %i] to %tile[%i, %i, %i] of 4 where %there : memref<64x64xf32>, memref<2x8x20xf32, 3 : i64>
   // CHECK-NEXT: mlc_gpu.copy_group
   mlc_gpu.copy_group
   // CHECK-NEXT: mlc_gpu.copy_wait 1
