@@ -281,7 +281,8 @@ class Hold(Word):
     """
     On a GPU: so many whole rows a block of threads, each of which holds vectors of so many lanes of
     its row between what is done to the row. A `cluster` of blocks has a row together. Level 2 is
-    asked for the row so many rows `ahead`.
+    asked for the row so many rows `ahead`. So many `walkers`, blocks or clusters of them, go on to
+    other rows; or else each row has its own.
     """
 
     NAME = "hold"
@@ -290,6 +291,7 @@ class Hold(Word):
     lanes: int = named(most=16)
     cluster: int = named(most=8, default=1)
     ahead: int = named(least=0, default=0)
+    walkers: int = named(least=0, default=0)
 
 
 Words = tuple[Word, ...]

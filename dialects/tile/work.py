@@ -62,7 +62,8 @@ class WorkOp(IRDLOperation):
     `down`: along the last axis the last positions come first.
     Outside roles `threads` of a block compute an item together: each row of a tile belongs to as
     many, which hold vectors of `lanes` elements of it in turn. A `cluster` of so many blocks has an
-    item, which is one row then, together. In roles it has items that are adjacent along the first
+    item, which is one row then, together. So many `walkers`, blocks or clusters of them, take items
+    in turn; or else each item has its own. In roles it has items that are adjacent along the first
     axis, one each and at the same time, also past the end; what `multicast` copies bring does not
     depend on the place along that axis.
     With `split_k` each item has an axis of steps; items that do not suffice for so many blocks come
@@ -76,6 +77,9 @@ class WorkOp(IRDLOperation):
       ...
     }
     mlc_tile.work %i in "M" step 4 raster 1 threads 128 lanes 8 {
+      ...
+    }
+    mlc_tile.work %i in 64 step 1 raster 1 threads 512 lanes 4 cluster 8 walkers 30 {
       ...
     }
     mlc_tile.work %i in "M" step 128, %j in "N" step 256 raster 8 cluster 2 {
@@ -98,6 +102,7 @@ class WorkOp(IRDLOperation):
     threads = opt_prop_def(IntegerAttr)
     lanes = opt_prop_def(IntegerAttr)
     cluster = opt_prop_def(IntegerAttr)
+    walkers = opt_prop_def(IntegerAttr)
     paired = opt_prop_def(UnitAttr)
     down = opt_prop_def(UnitAttr)
     after = opt_prop_def(UnitAttr)
@@ -124,6 +129,8 @@ class WorkOp(IRDLOperation):
             raise VerifyException(f"{self.name}: the last positions come first in roles alone")
         if (self.threads is None) != (self.lanes is None):
             raise VerifyException(f"{self.name}: expected both threads and lanes, or neither")
+        if self.walkers is not None and (self.threads is None or self.walkers.value.data < 1):
+            raise VerifyException(f"{self.name}: walkers are 1 or more, outside roles")
         self._check_cluster()
         self._check_parts()
         if self.threads is not None and self.lanes is not None:
@@ -283,6 +290,8 @@ class WorkOp(IRDLOperation):
             )
         if self.cluster is not None:
             printer.print_string(f" cluster {self.blocks}")
+        if self.walkers is not None:
+            printer.print_string(f" walkers {self.walkers.value.data}")
         if (part := self.part) is not None and self.depth is not None:
             step, blocks, most = (x.value.data for x in self.shares or ())
             printer.print_string(" split_k(")
@@ -331,8 +340,9 @@ class WorkOp(IRDLOperation):
             spread["threads"] = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
             parser.parse_keyword("lanes")
             spread["lanes"] = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
-        if parser.parse_optional_keyword("cluster"):
-            spread["cluster"] = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
+        for word in ("cluster", "walkers"):
+            if parser.parse_optional_keyword(word):
+                spread[word] = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
         if parser.parse_optional_keyword("split_k"):
             names += _parse_parts(parser, spread)
         pairs: list[tuple[Parser.UnresolvedArgument, SSAValue]] = []

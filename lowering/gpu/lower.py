@@ -247,6 +247,8 @@ class _GpuEntry(EntryLowering):
             items = b.product(items_of(TileScope(b, self.context, 1, {}), work))
             if found.stays:
                 items = b.min(items, target.sm_count // work.blocks)
+            elif work.walkers is not None:
+                items = b.min(items, work.walkers.value.data)
             blocks = b.mul(items, work.blocks)
         else:
             blocks = work.sharing

@@ -45,7 +45,8 @@ class StagedMmaTile(MmaTile):
                 }
                 inside = self._inside(side, at, at_k)
                 target = side.buffer, (slot, *side.at(place, step))
-                begin_copy(self.s, c, side.which, letters, target, side.lanes, inside)
+                copied = side.lanes, self.dtype
+                begin_copy(self.s, c, side.which, letters, target, copied, inside)
 
     def _inside(self, side: Side, at: Index, at_k: Index) -> SSAValue | None:
         """Whether a place is there; None where tiles are whole ones."""

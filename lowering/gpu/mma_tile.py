@@ -24,13 +24,13 @@ from mlc.dialects.gpu_products import (
     RoundTf32Op,
 )
 from mlc.dialects.lanes import vector_type
-from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.nest_words import Stage
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.contraction_nest import ContractionNest
+from mlc.lowering.gpu.staged import lying
 from mlc.lowering.gpu.tile import shares
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import memory_type
@@ -97,7 +97,8 @@ class MmaTile:
             shape = (length, self.cut.k + PADDING[self.dtype.bytes])
         buffer = self.b.shared(memory_type(self.dtype), (*self.slots, *shape))
         walked = self.c.roles.k if along_k else word
-        size, lanes = self.c.letter_sizes[walked[-1]], ACCESS_BYTES // self.c.op.dtype.bytes
+        item = dtype_of(tensor_of(lying(self.c, which, self.dtype)).element_type).bytes
+        size, lanes = self.c.letter_sizes[walked[-1]], ACCESS_BYTES // item
         if len(last) > 1 or last != walked[-1] or not isinstance(size, int):
             lanes = 1
         while isinstance(size, int) and size % lanes:
@@ -156,10 +157,9 @@ class MmaTile:
             **self.c.split(self.c.roles.k, Position(at_k, step if side.along_k else 0)),
         }
         point = op.operand_point(e, side.which, letters)
-        operand, dtype = op.operands[side.which], op.dtype
-        made = operand.owner
-        if isinstance(made, ConvertOp) and self.dtype is dtype_of(tensor_of(made.x).element_type):
-            operand, dtype = made.x, self.dtype  # what is staged is what was converted
+        operand, dtype = lying(self.c, side.which, self.dtype), op.dtype
+        if operand is not op.operands[side.which]:
+            dtype = self.dtype  # what is staged is what was converted
 
         def read() -> SSAValue:
             return e.convert(e.fetch(operand, point), dtype, self.dtype)

@@ -17,9 +17,11 @@ from typing import cast
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects.dtypes import DType
+from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.gpu_copies import CopyAsyncOp, CopyGroupOp, CopyWaitOp
 from mlc.dialects.gpu_products import ACCESS_BYTES
+from mlc.dialects.tensor.comparison import ConvertOp
+from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tile.nest_words import Stage
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.contraction_nest import ContractionNest
@@ -39,6 +41,15 @@ quarters of the warp are served at once. SOURCE: CUTLASS, RowMajorInterleaved<2>
 measured: docs/measurements.md, products of f32 on a GPU"""
 
 
+def lying(c: ContractionNest, which: int, dtype: DType) -> SSAValue:
+    """A factor as it lies, where it is widened from what is multiplied."""
+    operand = c.op.operands[which]
+    made = operand.owner
+    if isinstance(made, ConvertOp) and dtype_of(tensor_of(made.x).element_type) is dtype:
+        return made.x
+    return operand
+
+
 def copies(s: KernelScope, c: ContractionNest, cut: Stage, dtype: DType) -> bool:
     """
     Whether tiles can be copied as they lie: of memory, of this dtype, and whole ones, or for warps
@@ -50,8 +61,7 @@ def copies(s: KernelScope, c: ContractionNest, cut: Stage, dtype: DType) -> bool
     if not all(isinstance(n, int) and n % by == 0 for n, by in zip(sizes, blocks, strict=True)):
         return False
     for which, across in ((c.lhs, c.roles.m), (c.rhs, c.n)):
-        operand = c.op.operands[which]
-        buffer = one.buffers.get(operand)
+        buffer = one.buffers.get(lying(c, which, dtype))
         if buffer is None or buffer.dtype is not dtype or buffer.strides[-1] != 1:
             return False
         if not all(isinstance(n, int) and n % lanes == 0 for n in buffer.strides[:-1]):
@@ -98,12 +108,13 @@ def begin_copy(
     which: int,
     letters: dict[str, Position],
     target: tuple[SSAValue, Sequence[Index]],
-    count: int,
+    copied: tuple[int, DType],
     inside: SSAValue | None = None,
 ) -> None:
     """Begins to copy adjacent elements of a factor, from where these letters say, or zeros."""
     b, one = s.b, s.lanes(1)
-    buffer = one.buffers[c.op.operands[which]]
+    count, dtype = copied
+    buffer = one.buffers[lying(c, which, dtype)]
     point = c.op.operand_point(one, which, letters)
     bases, _ = buffer.indices(b, cast("Sequence[Position]", point))
     source = (buffer.memref, [b.index(i) for i in bases])
@@ -171,7 +182,7 @@ class StagedTile(Tile):
             **self.c.split(word, Position(at[1])),
             **self.c.split(self.c.roles.k, Position(at[0])),
         }
-        begin_copy(self.s, self.c, which, letters, target, count)
+        begin_copy(self.s, self.c, which, letters, target, (count, self.c.dtype))
 
     def _shares(self, length: int, *, along: bool) -> list[tuple[Index, Index]]:
         """Steps and places of this thread's copies: one element, or four along the other axis."""

@@ -24,6 +24,12 @@ BLOCK_THREADS = 128  # of a block with several rows
 MOST_THREADS = 1024
 CLUSTERS = (2, 4, 8)
 CLUSTER_THREADS = 512  # of each block of a cluster
+RUNNING = 10 / 11
+"""
+Of the clusters of 8 blocks that have room, two blocks a multiprocessor, those that run at once: 30
+of 33 on an H200. So many walk over the rows: 90 us instead of 95 of softmax 256 x 131072, 117 where
+33 do. Measured: docs/measurements.md, "Rows, attention and blocks on a GPU"
+"""
 AHEAD_BYTES = 8 << 20
 """
 Of rows that level 2 is asked for while others are computed, where each is a block's; blocks of a
@@ -50,7 +56,7 @@ def rows_of(kernel: KernelOp, target: GpuTarget) -> Iterator[Words]:
         each = warp
     each = min(each, MOST_THREADS)
     if -(-vectors // each) * lanes > MOST_ELEMENTS:
-        yield from _clusters(kernel, vectors, lanes, target)
+        yield from _clusters(kernel, space[0], vectors, lanes, target)
         return
     count = product(space[0]).constant
     ahead = _ahead(kernel, *space) if each > warp else 0
@@ -80,17 +86,25 @@ def _ahead(kernel: KernelOp, rows: Shape, columns: Shape) -> int:
     return ahead if ahead * AHEAD_TIMES <= count else 0
 
 
-def _clusters(kernel: KernelOp, vectors: int, lanes: int, target: GpuTarget) -> Iterator[Words]:
+def _clusters(
+    kernel: KernelOp, rows: Shape, vectors: int, lanes: int, target: GpuTarget
+) -> Iterator[Words]:
     """The fewest blocks that hold a row together; no word where the device has no clusters."""
     folds = (op for op in kernel.block.ops if isinstance(op, Reduction))
     sent = (op.summand() for op in folds)
     sends = target.has_tma and all(x.bytes >= WORD_BYTES or x.kind == "float" for x in sent)
     found = [
-        (Hold(1, CLUSTER_THREADS, lanes, blocks),)
+        (Hold(1, CLUSTER_THREADS, lanes, blocks, walkers=_walkers(blocks, rows, target)),)
         for blocks in CLUSTERS
         if sends and -(-vectors // (blocks * CLUSTER_THREADS)) * lanes <= MOST_ELEMENTS
     ]
     yield from found or [()]
+
+
+def _walkers(blocks: int, rows: Shape, target: GpuTarget) -> int:
+    """How many of the largest clusters walk over rows; 0 where each row has its own."""
+    count, most = product(rows).constant, int(2 * target.sm_count // blocks * RUNNING)
+    return most if blocks == CLUSTERS[-1] and count is not None and count > most else 0
 
 
 def _power_of_two(least: int) -> int:

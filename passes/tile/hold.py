@@ -53,6 +53,7 @@ def hold(kernel: KernelOp, word: Hold) -> None:
             "threads": IntegerAttr(word.threads, i64),
             "lanes": IntegerAttr(word.lanes, i64),
             **({"cluster": IntegerAttr(word.cluster, i64)} if word.cluster > 1 else {}),
+            **({"walkers": IntegerAttr(word.walkers, i64)} if word.walkers else {}),
         },
         regions=[Region(body)],
     )

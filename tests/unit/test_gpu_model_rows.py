@@ -28,7 +28,12 @@ PROGRAMS = [
     Rows(softmax_backward, ((2, 260), (2, 260))),
     Rows(softmax, ((2, 500),), "bf16"),
 ]
-HOW = ["threads 64, lanes 4, cluster 2", "threads 32, lanes 2, cluster 8"]
+HOW = [
+    "threads 64, lanes 4, cluster 2",
+    "threads 32, lanes 2, cluster 8",
+    "threads 64, lanes 4, cluster 2, walkers 1",
+    "threads 32, lanes 2, cluster 8, walkers 2",
+]
 
 
 def loops(program: Rows, how: str) -> ModuleOp:
@@ -106,6 +111,15 @@ FAULTS = {
 @pytest.fixture(scope="module")
 def rows() -> str:
     return str(loops(PROGRAMS[0], HOW[0]))
+
+
+def test_whoever_walks_waits_before_it_sends_what_belongs_to_its_next_row() -> None:
+    """One sum a row: without a barrier at its end a block's number would be overwritten."""
+    program = PROGRAMS[3]
+    text = str(loops(program, HOW[2]))
+    assert text.count("mlc_gpu.cluster_barrier") == 3  # all run, all have sent, all have read
+    found = verdict(text, Fault(MEET, "", "", 2), judge(program))
+    assert re.search("not brought yet|overwritten", found), found
 
 
 @pytest.mark.parametrize("name", FAULTS)

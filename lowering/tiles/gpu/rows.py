@@ -74,7 +74,7 @@ class RowScope:
 
 
 def lower_rows(s: TileScope, op: WorkOp) -> None:
-    """One item: the block's."""
+    """This block's item; or its items, each after as many as there are walkers."""
     assert op.threads is not None
     assert op.lanes is not None
     b = s.b
@@ -93,7 +93,25 @@ def lower_rows(s: TileScope, op: WorkOp) -> None:
     if op.blocks > 1:
         k.blocks, k.block = op.blocks, b.rem(number, op.blocks)
         number = b.div(number, op.blocks)
-    s.indices[op.body.block.args[0]] = b.mul(number, step)
+    if op.walkers is None:
+        _item(k, op, number)
+        return
+    folds = sum(isinstance(x, ReduceOp) for x in op.body.block.ops)
+    if k.blocks > 1 and folds:
+        _meet(k)
+
+    def item(place: Index) -> None:
+        _item(k, op, place)
+        if folds == 1:  # others would send what belongs to their next row
+            _apart(k)
+
+    (count,) = (b.ceil_div(s.least(x.data, ()), step) for x in op.extents)
+    b.loop(number, count, op.walkers.value.data, item)
+
+
+def _item(k: RowScope, op: WorkOp, number: Index) -> None:
+    (step,) = (x.value.data for x in op.steps)
+    k.s.indices[op.body.block.args[0]] = k.b.mul(number, step)
     for inner in op.body.block.ops:
         if isinstance(inner, YieldOp):
             continue
@@ -101,6 +119,21 @@ def lower_rows(s: TileScope, op: WorkOp) -> None:
         if rule is None:
             raise MlcError(f"tiles to GPU: {inner.name} is not lowered for rows of a block")
         rule(k, inner)
+
+
+def _meet(k: RowScope) -> None:
+    """All blocks that have a row together run from here on: nobody sends to others before."""
+    if not k.met:
+        k.b.add_op(ClusterBarrierOp.create())
+        k.met = True
+
+
+def _apart(k: RowScope) -> None:
+    """All threads that have a row together are done with what they have read of each other."""
+    if k.blocks > 1:
+        k.b.add_op(ClusterBarrierOp.create())
+    else:
+        k.b.barrier()
 
 
 def _access(
@@ -267,9 +300,7 @@ class _Fold:
         sent = F32 if self.dtype.bytes < F32.bytes else self.dtype
         value = e.convert(value, self.dtype, sent)
         cell = b.shared(memory_type(sent), (k.blocks,))
-        if not k.met:  # nobody sends to a block that does not run yet
-            b.add_op(ClusterBarrierOp.create())
-            k.met = True
+        _meet(k)
 
         def send() -> None:
             b.add_op(SendOp.of(value, cell, b.index(k.block), b.index(k.thread)))

@@ -158,6 +158,14 @@ mlc_tile.kernel @together(%y: !mlc_tile.view<"M"xf32>) -> () {
 
 // -----
 
+mlc_tile.kernel @together(%y: !mlc_tile.view<"M"xf32>) -> () {
+  // CHECK: mlc_tile.work: walkers are 1 or more, outside roles
+  mlc_tile.work %i in "M" step 4 raster 1 walkers 3 {
+  }
+}
+
+// -----
+
 mlc_tile.kernel @alone(%a: !mlc_tile.view<"M"x16xbf16>) -> () {
   %x = mlc_tile.alloc worker : !mlc_tile.view<32x16xbf16, sw32>
   // CHECK: mlc_tile.copy: multicast, of items that no cluster takes

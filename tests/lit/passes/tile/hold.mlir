@@ -26,6 +26,17 @@ builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
 
 // -----
 
+// CHECK-LABEL: @walked(
+// CHECK:      mlc_tile.work %i in 256 step 1 raster 1 threads 512 lanes 4 cluster 8 walkers 30 {
+builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
+  mlc_tile.kernel @walked(%x: !mlc_tile.view<256x131072xf32>) -> (%y: !mlc_tile.view<256x131072xf32>) attributes {schedule = #mlc.schedule<[hold(rows 1, threads 512, lanes 4, cluster 8, walkers 30)]>} {
+    %1 = mlc_tile.load %x[m, n] as "mn" : !mlc_tile.frag<256x131072xf32>
+    mlc_tile.store %1, %y[m, n] as "mn"
+  }
+}
+
+// -----
+
 // CHECK: tiles: hold(rows 4, threads 128, lanes 4): expected whole rows, which are stored
 builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
   mlc_tile.kernel @nothing(%x: !mlc_tile.view<16384x4096xf32>) -> (%y: !mlc_tile.view<16384x4096xf32>) attributes {schedule = #mlc.schedule<[hold(rows 4, threads 128, lanes 4)]>} {
