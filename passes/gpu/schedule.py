@@ -126,8 +126,7 @@ def _by_threads(op: Product, target: GpuTarget, order: Order) -> Iterator[Schedu
         found.sort(key=lambda x: x.seconds(known, target))
     axis = len(op.words()[1]) - 1
     for x in found:
-        wide = op.summand().bytes == 8 and not x.stage.resident
-        yield (x.with_registers() if wide else x).schedule(axis)
+        yield x.with_registers(op.summand().bytes).schedule(axis)
 
 
 @dataclass(frozen=True)
@@ -155,9 +154,14 @@ class _Cut:
     read: tuple[float, float] = (0.0, 0.0)  # of a row, and of a column
     share: int = 0
 
-    def with_registers(self) -> _Cut:
-        """For numbers of 64 bits: ptxas would rather spill some than have a block less."""
-        return replace(self, stage=replace(self.stage, resident=RESIDENT))
+    def with_registers(self, item: int) -> _Cut:
+        """
+        With a number of blocks where ptxas would rather spill some numbers than have a block less:
+        sums of 64 bits, and tiles that threads divide.
+        """
+        cut = self.stage
+        resident = RESIDENT if item == 8 else RESIDENT + 1 if item < 8 and cut.parts else 0
+        return replace(self, stage=replace(cut, resident=cut.resident or resident))
 
     def schedule(self, axis: int) -> Schedule:
         """The words that cut so; `axis`: the last of the result."""

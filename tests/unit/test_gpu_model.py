@@ -144,6 +144,7 @@ PROGRAMS = {
     "f16": Program(nn, ((64, 64), (64, 64)), "f16", 0.03),
     "f32": Program(nn, ((64, 48), (48, 64)), "f32", 1e-4),
     "f32, odd": Program(nn, ((9, 17), (17, 33)), "f32", 1e-4),
+    "f32 by fours": Program(relu_of_nn, ((70, 20), (20, 36)), "f32", 1e-4),
     "f64 by threads": Program(nn, ((64, 32), (32, 64)), "f64", 1e-12),
     "f64": Program(nn, ((64, 32), (32, 64)), "f64", 1e-12, F64),
     "f64, odd": Program(relu_of_nn, ((70, 33), (33, 70)), "f64", 1e-12, F64),
