@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.frontend.errors import NotSupportedError
+from tests.alias_programs import ALIASES, REFUSED
 from tests.effect_programs import PROGRAMS
 from tests.kind_programs import KINDS
 
@@ -36,14 +38,23 @@ def assert_same_outcome(found: tuple[Any, ...], expected: tuple[Any, ...]) -> No
     assert found[3] == expected[3]
 
 
-@pytest.mark.parametrize("name", [*PROGRAMS, *KINDS])
+@pytest.mark.parametrize("name", [*PROGRAMS, *KINDS, *ALIASES])
 def test_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    function, calls = {**PROGRAMS, **KINDS}[name]
+    function, calls = {**PROGRAMS, **KINDS, **ALIASES}[name]
     compiled = mlc.compile(function)
     for arguments in calls:
         expected = outcome(function, arguments, capsys)
         assert_same_outcome(outcome(compiled, arguments, capsys), expected)
         assert_same_outcome(outcome(compiled, arguments, capsys), expected)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_may_be_a_view_at_places_that_nobody_knows(name: str) -> None:
+    """It is refused at the line that needs to know: never read as it was."""
+    function, calls = REFUSED[name]
+    with pytest.raises(NotSupportedError, match="may be the same one as another") as raised:
+        mlc.compile(function)(*calls[0])
+    assert "x.copy()" in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["several_errors", "in_while", "raised_in_a_helper"])

@@ -276,6 +276,11 @@ def getitem(x: Tracer, key: object) -> Tracer:
     return view_of(x, get, put, tuple(entries))
 
 
+def is_fixed(key: object) -> bool:
+    """Whether the entries of a view say all of its places themselves."""
+    return is_tuple(key) and all(entry is None or isinstance(entry, Run) for entry in key)
+
+
 def _has_ellipsis(key: object) -> bool:
     """Whether what is picked is an array even where it has no axes."""
     return any(part is Ellipsis for part in (key if is_tuple(key) else [key]))

@@ -33,7 +33,7 @@ from mlc.frontend.staging.variants import Variants
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.trace.kinds import is_array
 from mlc.frontend.trace.source import Site, site_of
-from mlc.frontend.trace.trace import here, lift_size
+from mlc.frontend.trace.trace import Either, here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
@@ -120,8 +120,9 @@ class Hole:
     number: int
     weak: bool
     origins: frozenset[str]
-    shares: tuple[Tracer, ...] = ()  # what it is on some way
+    shows: tuple[Tracer, ...] = ()  # what it is on some way, or a part of it
     sizes: tuple[int | None, ...] = ()  # results that hold the sizes of axes that differ
+    either: Either | None = None  # arrays of which it is one, which are written and read again
 
 
 class Join:
@@ -230,6 +231,8 @@ class Join:
             return x
         if not (isinstance(x, Tracer) or isinstance(y, Tracer)) and equal_values(x, y):
             return x
+        if x is y and isinstance(x, Tracer) and x.dims and x.lasts():
+            return x  # whatever both have written to it
         if not (is_number_or_array(x) and is_number_or_array(y)):
             unset = x is UNBOUND or y is UNBOUND
             remedy = f"Give {name} a value before, or in both branches." if unset else _SAME_KIND
@@ -243,7 +246,8 @@ class Join:
             len({len(tracer.dims) for tracer in tracers}) == 1
             and tracers[0].dims != tracers[1].dims
         ):
-            return self._sized(tracers, dtype)
+            shows = tuple(z for z in (x, y) if isinstance(z, Tracer))
+            return replace(self._sized(tracers, dtype), shows=shows)
         values: list[SSAValue] = []
         dims = max((tracer.dims for tracer in tracers), key=len)
         for block, tracer in zip(self.blocks, tracers, strict=True):
@@ -251,10 +255,15 @@ class Join:
                 values.append(spread(convert(tracer.value, dtype), dims))
         weak = all(map(is_weak, (x, y)))
         origins = common_origins((self.condition, x, y)) if weak else frozenset[str]()
-        around = (x for x in (x, y) if isinstance(x, Tracer) and here().visible(x.known))
+        arrays = [z if isinstance(z, Tracer) and z.dims else None for z in (x, y)]
+        one_kind = all(z is None or (z.row is dtype and z.dims == dims) for z in arrays)
+        lasting = [z if one_kind and z is not None and z.lasts() else None for z in arrays]
+        either = None
+        if any(z is not None for z in lasting):
+            either = Either(self.condition.value, (lasting[0], lasting[1]))
+        shows = [z for z, k in zip(arrays, lasting, strict=True) if z is not None and k is None]
         made = replace(
-            self._hole((values[0], values[1]), weak, origins),
-            shares=tuple(x for x in around if x.dims),
+            self._hole((values[0], values[1]), weak, origins), shows=tuple(shows), either=either
         )
         self._known[key] = made
         return made
@@ -298,8 +307,10 @@ def filled(value: Any, results: Sequence[SSAValue]) -> Any:
             if leaf.sizes:
                 value = cut(value, [None if k is None else results[k] for k in leaf.sizes])
             made[leaf.number] = Tracer(here(), value, weak=leaf.weak, origins=leaf.origins)
-            for other in leaf.shares:
-                made[leaf.number].share(other)
+            for other in leaf.shows:
+                made[leaf.number].show(other)
+            if leaf.either is not None:
+                made[leaf.number].may_be(leaf.either)
         return made[leaf.number]
 
     leaves, structure = flatten(value)

@@ -48,6 +48,8 @@ class Journal:
             met.add(id(found))
             if isinstance(found, Value):
                 base = found if found.part_of is None else found.part_of.base
+                if base.either is not None:
+                    pending += [x for x in base.either.sides if x is not None]
                 if id(base) in self.values or id(found) in self.values:
                     return True
             elif id(found) in self.objects:
@@ -61,7 +63,8 @@ class Journal:
     @property
     def arrays(self) -> list[Value]:
         """The arrays that were written, not the views through which they were."""
-        return [value for value, _ in self.values.values() if value.part_of is None]
+        whole = (x for x, _ in self.values.values() if x.part_of is None)
+        return [x for x in whole if x.either is None]
 
     def undo(self) -> None:
         """Everything is as it was before the body."""
@@ -172,6 +175,8 @@ def reachable(wanted: Any) -> bool:
         if isinstance(found, Value):
             if found.part_of is not None:
                 pending.append(found.part_of.base)
+            if found.either is not None:
+                pending += [x for x in found.either.sides if x is not None]
         elif isinstance(found, FunctionType):
             pending += [c.cell_contents for c in found.__closure__ or () if _is_full(c)]
         elif isinstance(found, MethodType):

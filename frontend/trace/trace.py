@@ -25,6 +25,7 @@ from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import DType, dtype_of, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.program import DONATED, unrolled_attributes
+from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.frontend.errors import (
@@ -309,6 +310,45 @@ class View:
     put: Callable[[SSAValue, SSAValue], SSAValue]  # (base, new part) -> new base
     key: object = None  # of an indexed part
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it shows the same places wherever it is read again."""
+        from mlc.frontend.numpy.indexing import is_fixed
+
+        return self.key is None or is_fixed(self.key)
+
+
+@dataclass(frozen=True)
+class Either:
+    """One of two arrays, or a new one where None stands: which of them, the condition says."""
+
+    condition: SSAValue
+    sides: tuple[Value | None, Value | None]
+
+    @property
+    def version(self) -> int:
+        """Grows with every write to one of them."""
+        return sum(x.version for x in self.sides if x is not None)
+
+    def read(self, last: SSAValue) -> SSAValue:
+        """The elements now; of a new one as they were."""
+        then, otherwise = (last if x is None else x.value for x in self.sides)
+        return self._chosen(then, otherwise)
+
+    def write(self, new: SSAValue) -> None:
+        """Writes to the one that it is."""
+        then, otherwise = self.sides
+        if then is not None:
+            then.write(self._chosen(new, then.value))
+        if otherwise is not None:
+            otherwise.write(self._chosen(otherwise.value, new))
+
+    def _chosen(self, then: SSAValue, otherwise: SSAValue) -> SSAValue:
+        from mlc.frontend.numpy.values import spread
+
+        condition = spread(self.condition, shape_of(then.type))
+        return here().emit(SelectOp, condition, then, otherwise)
+
 
 class Value:
     """
@@ -316,12 +356,15 @@ class Value:
 
     `weak`: a Python number, which takes the other operand's dtype (NEP 50). `origins`: the Python
     scalar arguments it is computed from, when from nothing else. `captured`: read from outside.
-    `part_of`: of a view, the array that it shows.
+    `part_of`: of a view, the array that it shows. `shows`: arrays of which it may be a part, as
+    they were; None: that is not asked where it is read. `either`: of what one branch or the other
+    gave, the arrays that it may be.
     """
 
     __slots__ = (
         *("__weakref__", "_pending", "_root", "_seen", "_value", "_version"),
-        *("captured", "origins", "owner", "part_of", "shares", "weak", "written_at"),
+        *("captured", "either", "origins", "owner", "part_of", "shares", "shows", "weak"),
+        "written_at",
     )
 
     def __init__(
@@ -343,6 +386,7 @@ class Value:
         self._root: Value | None = None  # of a view: what all views behind it show
         if view is not None:
             self._root = view.base if view.base._root is None else view.base._root
+        self.either: Either | None = None
         self._seen = self.version
         self.weak = weak
         self.origins = origins
@@ -350,11 +394,14 @@ class Value:
         self.part_of = view
         self.written_at: Site | None = None
         self.shares: tuple[tuple[weakref.ref[Value], int], ...] = ()
+        self.shows: tuple[tuple[Value, SSAValue | None], ...] = ()
 
     @property
     def version(self) -> int:
         """Grows with every write, to this value or to what it is a view of."""
-        return self._version if self._root is None else self._root._version
+        if self._root is not None:
+            return self._root.version
+        return self._version if self.either is None else self._version + self.either.version
 
     @property
     def value(self) -> SSAValue:
@@ -371,7 +418,9 @@ class Value:
         return value
 
     def may_be_written(self) -> bool:
-        """Whether it may be an array that has been written since."""
+        """Whether it may be an array that has been written since, or a part of one."""
+        if any(before is not None and x.known is not before for x, before in self.shows):
+            return True
         pairs = ((reference(), version) for reference, version in self.shares)
         return any(x is not None and x.version != version and _is_seen(x) for x, version in pairs)
 
@@ -389,6 +438,8 @@ class Value:
         while at.part_of is not None and at._is_stale():
             stale.append((at, at.part_of))
             at = at.part_of.base
+        if at.either is not None and at._is_stale():
+            at._value, at._seen = at.either.read(at.known), at.version
         for value, view in reversed(stale):
             value._value = view.get(view.base.value)
             value._seen = self.version
@@ -410,10 +461,36 @@ class Value:
         if shape_of(other.type) and other is not self:
             self.shares = (*self.shares, (weakref.ref(other), other.version))
 
+    def show(self, other: Value, *, read: bool = True) -> None:
+        """
+        On some way to here this is a part of an array, at places that nobody knows here: it is not
+        written, nor read when the array has been written; or it is read all the same.
+        """
+        root = other if other._root is None else other._root
+        if self.owner.visible(root.known):
+            self.shows = (*self.shows, (root, root.known if read else None))
+
     def become(self, value: SSAValue) -> None:
         """Stands for another SSA value from now on, as in another body: views are read again."""
         self._version += 1
-        self._value, self._seen = value, self._version if self.part_of is None else -1
+        whole = self.part_of is None and self.either is None
+        self._value, self._seen = value, self._version if whole else -1
+
+    def may_be(self, either: Either) -> None:
+        """This is one of two arrays, depending on the way to here: it is read and written so."""
+        self.either, self._seen = either, self._version + either.version
+
+    def lasts(self) -> bool:
+        """
+        Whether it can be read and written behind the body that made it: an array from before, or a
+        view of one at places that are numbers.
+        """
+        at = self
+        while at.part_of is not None:
+            if not at.part_of.is_fixed:
+                return False
+            at = at.part_of.base
+        return self.owner.visible(at.known)
 
     def write(self, new: SSAValue) -> None:
         """The array's elements become those of `new`, also in what this is a view of."""
@@ -425,9 +502,11 @@ class Value:
             at = view.base
             at._may_be_written()
             written.append((at, new))
+        if at.either is not None:
+            at.either.write(new)
         at._version += 1
         for value, after in written:
-            value._value, value._seen = after, at._version
+            value._value, value._seen = after, at.version
 
     def seen_through(
         self, get: Callable[[SSAValue], SSAValue], put: Callable[[SSAValue, SSAValue], SSAValue]
@@ -450,7 +529,8 @@ class Value:
     def _may_be_written(self) -> None:
         """Notes who writes. Raises LeakError, NotSupportedError."""
         old = self.value
-        if any(_is_seen(reference()) for reference, _ in self.shares):
+        others = [*(reference() for reference, _ in self.shares), *(x for x, _ in self.shows)]
+        if any(map(_is_seen, others)):
             raise located(NotSupportedError, ALIASED.format("is written"), remedy=COPY)
         self.written_at = self.written_at or user_site()
         self.owner.note_write(self, old)
