@@ -212,7 +212,7 @@ def _changes(join: Join, sides: tuple[Traced, Traced], local: Any) -> list[tuple
         else:
             found.append((variable, _decided(join, variable, x, y)))
     for key, array in {i: a for s in sides for i, (a, _) in s.journal.values.items()}.items():
-        if array.part_of is None and array.either is None and _from_around(array):
+        if not array.is_another and _from_around(array):
             held = [side.arrays.get(key) or of_tracer(array) for side in sides]
             values = [h.values[0] for h in held]
             assert values[0] is not None

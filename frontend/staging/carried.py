@@ -74,7 +74,7 @@ class Carried:
             for new, old in zip(made, self.start.leaves, strict=True):
                 if isinstance(new, Tracer) and isinstance(old, Tracer):
                     new.share(old)
-                    if old.part_of is not None:
+                    if old.is_another:
                         new.show(old, read=False)
         self.variable.put(unflatten(self.start.structure, made))
 

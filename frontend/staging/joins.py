@@ -122,7 +122,8 @@ class Hole:
     origins: frozenset[str]
     shows: tuple[Tracer, ...] = ()  # what it is on some way, or a part of it
     sizes: tuple[int | None, ...] = ()  # results that hold the sizes of axes that differ
-    either: Either | None = None  # arrays of which it is one, which are written and read again
+    either: tuple[SSAValue, tuple[Tracer | None, Tracer | None]] | None = None
+    """By a condition, arrays of which it is one; None: a new one."""
 
 
 class Join:
@@ -260,7 +261,7 @@ class Join:
         lasting = [z if one_kind and z is not None and z.lasts() else None for z in arrays]
         either = None
         if any(z is not None for z in lasting):
-            either = Either(self.condition.value, (lasting[0], lasting[1]))
+            either = self.condition.value, (lasting[0], lasting[1])
         shows = [z for z, k in zip(arrays, lasting, strict=True) if z is not None and k is None]
         made = replace(
             self._hole((values[0], values[1]), weak, origins), shows=tuple(shows), either=either
@@ -310,7 +311,10 @@ def filled(value: Any, results: Sequence[SSAValue]) -> Any:
             for other in leaf.shows:
                 made[leaf.number].show(other)
             if leaf.either is not None:
-                made[leaf.number].may_be(leaf.either)
+                condition, sides = leaf.either
+                new = Tracer(here(), value)
+                then, otherwise = (new if x is None else x for x in sides)
+                made[leaf.number].may_be(Either(condition, (then, otherwise)))
         return made[leaf.number]
 
     leaves, structure = flatten(value)

@@ -49,7 +49,7 @@ class Journal:
             if isinstance(found, Value):
                 base = found if found.part_of is None else found.part_of.base
                 if base.either is not None:
-                    pending += [x for x in base.either.sides if x is not None]
+                    pending += base.either.sides
                 if id(base) in self.values or id(found) in self.values:
                     return True
             elif id(found) in self.objects:
@@ -63,8 +63,7 @@ class Journal:
     @property
     def arrays(self) -> list[Value]:
         """The arrays that were written, not the views through which they were."""
-        whole = (x for x, _ in self.values.values() if x.part_of is None)
-        return [x for x in whole if x.either is None]
+        return [value for value, _ in self.values.values() if not value.is_another]
 
     def undo(self) -> None:
         """Everything is as it was before the body."""
@@ -176,7 +175,7 @@ def reachable(wanted: Any) -> bool:
             if found.part_of is not None:
                 pending.append(found.part_of.base)
             if found.either is not None:
-                pending += [x for x in found.either.sides if x is not None]
+                pending += found.either.sides
         elif isinstance(found, FunctionType):
             pending += [c.cell_contents for c in found.__closure__ or () if _is_full(c)]
         elif isinstance(found, MethodType):

@@ -451,7 +451,7 @@ def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
     for one, other in shared:
         if here().visible(other.known):
             one.share(other)
-        if other.part_of is not None:
+        if other.is_another:
             one.show(other)
     for widening in rolled.lists:
         widening.settle()

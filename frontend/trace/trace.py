@@ -320,28 +320,26 @@ class View:
 
 @dataclass(frozen=True)
 class Either:
-    """One of two arrays, or a new one where None stands: which of them, the condition says."""
+    """One of two arrays: which of them, the condition says."""
 
     condition: SSAValue
-    sides: tuple[Value | None, Value | None]
+    sides: tuple[Value, Value]
 
     @property
     def version(self) -> int:
         """Grows with every write to one of them."""
-        return sum(x.version for x in self.sides if x is not None)
+        return sum(x.version for x in self.sides)
 
-    def read(self, last: SSAValue) -> SSAValue:
-        """The elements now; of a new one as they were."""
-        then, otherwise = (last if x is None else x.value for x in self.sides)
-        return self._chosen(then, otherwise)
+    def read(self) -> SSAValue:
+        """The elements now."""
+        then, otherwise = self.sides
+        return self._chosen(then.value, otherwise.value)
 
     def write(self, new: SSAValue) -> None:
         """Writes to the one that it is."""
         then, otherwise = self.sides
-        if then is not None:
-            then.write(self._chosen(new, then.value))
-        if otherwise is not None:
-            otherwise.write(self._chosen(otherwise.value, new))
+        then.write(self._chosen(new, then.value))
+        otherwise.write(self._chosen(otherwise.value, new))
 
     def _chosen(self, then: SSAValue, otherwise: SSAValue) -> SSAValue:
         from mlc.frontend.numpy.values import spread
@@ -424,12 +422,16 @@ class Value:
         pairs = ((reference(), version) for reference, version in self.shares)
         return any(x is not None and x.version != version and _is_seen(x) for x, version in pairs)
 
+    @property
+    def is_another(self) -> bool:
+        """Whether its elements are those of another array: it is a view of it, or one of two."""
+        return self.part_of is not None or self.either is not None
+
     def _is_stale(self) -> bool:
         """Whether it is a view that was read before a write, or in a body that has ended."""
         if self._seen != self.version:
             return True
-        known = self.part_of is not None and self._value is not None
-        return known and not self.owner.visible(self._value)  # pyright: ignore[reportArgumentType]
+        return self.is_another and self._value is not None and not self.owner.visible(self._value)  # pyright: ignore[reportArgumentType]
 
     def _read_again(self) -> None:
         """Reads the view, and those that it is seen through, after what they show was written."""
@@ -439,7 +441,7 @@ class Value:
             stale.append((at, at.part_of))
             at = at.part_of.base
         if at.either is not None and at._is_stale():
-            at._value, at._seen = at.either.read(at.known), at.version
+            at._value, at._seen = at.either.read(), at.version
         for value, view in reversed(stale):
             value._value = view.get(view.base.value)
             value._seen = self.version
@@ -467,14 +469,16 @@ class Value:
         written, nor read when the array has been written; or it is read all the same.
         """
         root = other if other._root is None else other._root
-        if self.owner.visible(root.known):
+        if root.either is not None:
+            for side in root.either.sides:
+                self.show(side, read=read)
+        elif self.owner.visible(root.known):
             self.shows = (*self.shows, (root, root.known if read else None))
 
     def become(self, value: SSAValue) -> None:
         """Stands for another SSA value from now on, as in another body: views are read again."""
         self._version += 1
-        whole = self.part_of is None and self.either is None
-        self._value, self._seen = value, self._version if whole else -1
+        self._value, self._seen = value, -1 if self.is_another else self._version
 
     def may_be(self, either: Either) -> None:
         """This is one of two arrays, depending on the way to here: it is read and written so."""
@@ -490,6 +494,9 @@ class Value:
             if not at.part_of.is_fixed:
                 return False
             at = at.part_of.base
+        if at.either is not None:
+            found = self.owner.visible(at.either.condition)
+            return found and all(x.lasts() for x in at.either.sides)
         return self.owner.visible(at.known)
 
     def write(self, new: SSAValue) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from mlc.lowering.gpu.mma_tile import MmaTile, Side
+from mlc.lowering.gpu.mma_tile import MmaTile
 from mlc.lowering.gpu.staged import begin_copy, copy_ahead
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.element import Position
@@ -33,30 +33,30 @@ class StagedMmaTile(MmaTile):
         self._finish(copy_ahead(self.b, self.c.size.k, self.cut, zeros, self._copy, multiply))
 
     def _copy(self, k: Index, slot: Index) -> None:
-        """Begins to copy this thread's share of the tiles from k on, zeros past the edges."""
+        """
+        Begins to copy this thread's share of the tiles from k on, zeros behind the last summed
+        element; instead of rows past the edges, of which nothing is stored, the last one again.
+        """
         b, c = self.b, self.c
         for side in self.sides:
             for step, place in self._shares(side):
                 at_k, at = b.add(k, step), b.add(side.first, place)
+                if not isinstance(side.most, int) or side.most % side.length:
+                    at = b.min(at, b.sub(side.most, 1 if side.along_k else side.lanes))
                 letters = {
                     **self.batch,
                     **c.split(side.word, Position(at)),
                     **c.split(c.roles.k, Position(at_k)),
                 }
-                inside = self._inside(side, at, at_k)
                 target = side.buffer, (slot, *side.at(place, step))
                 copied = side.lanes, self.dtype
-                begin_copy(self.s, c, side.which, letters, target, copied, inside)
+                begin_copy(self.s, c, side.which, letters, target, copied, self._inside(at_k))
 
-    def _inside(self, side: Side, at: Index, at_k: Index) -> SSAValue | None:
-        """Whether a place is there; None where tiles are whole ones."""
-        b, k = self.b, self.c.size.k
-        inside: SSAValue | bool = True
-        if not isinstance(side.most, int) or side.most % side.length:
-            inside = b.compare("lt", at, side.most)
-        if not isinstance(k, int) or k % self.cut.k:
-            inside = b.both(inside, b.compare("lt", at_k, k))
-        if isinstance(inside, bool):
-            assert inside, "no tile begins past the edges"
+    def _inside(self, at_k: Index) -> SSAValue | None:
+        """Whether a summed element is there; None where tiles have whole ones."""
+        k = self.c.size.k
+        if isinstance(k, int) and k % self.cut.k == 0:
             return None
+        inside = self.b.compare("lt", at_k, k)
+        assert not isinstance(inside, bool), "no tile begins past the end"
         return inside

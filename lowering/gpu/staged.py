@@ -17,7 +17,7 @@ from typing import cast
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import F64, DType, dtype_of
 from mlc.dialects.gpu_copies import CopyAsyncOp, CopyGroupOp, CopyWaitOp
 from mlc.dialects.gpu_products import ACCESS_BYTES
 from mlc.dialects.tensor.comparison import ConvertOp
@@ -52,11 +52,11 @@ def lying(c: ContractionNest, which: int, dtype: DType) -> SSAValue:
 
 def copies(s: KernelScope, c: ContractionNest, cut: Stage, dtype: DType) -> bool:
     """
-    Whether tiles can be copied as they lie: of memory, of this dtype, and whole ones, or for warps
-    those whose copies are.
+    Whether tiles can be copied as they lie: of memory, of this dtype, and whole ones; of f64, which
+    warps multiply, those whose copies are whole. Of 16 bits these spill.
     """
     one, lanes = s.lanes(1), ACCESS_BYTES // dtype.bytes
-    blocks = (lanes, lanes, lanes) if cut.mma else (cut.m, cut.n, cut.k)
+    blocks = (lanes, lanes, lanes) if cut.mma and dtype is F64 else (cut.m, cut.n, cut.k)
     sizes = (c.size.m, c.size.n, c.size.k)
     if not all(isinstance(n, int) and n % by == 0 for n, by in zip(sizes, blocks, strict=True)):
         return False
