@@ -230,3 +230,27 @@ def of_a_branch_written(x: Any, c: Any) -> Any:
     v = y[k] if c > 3 else y[0]
     v[0] = 5.0
     return y
+
+
+LINE = np.linspace(0, 1, 60)
+
+
+@program((LINE, 0.5), (LINE, 9.0))
+def walked_and_rebound(x: Any, c: Any) -> Any:
+    v, total = x * 1.0, 0.0
+    for e in v[1:]:
+        v[:] = x * c
+        total += e
+        v = x * 1
+    return total, v
+
+
+@program((LINE, 0.5), (LINE, 9.0))
+def walked_in_pairs(x: Any, c: Any) -> Any:
+    v, w, total = x * 1.0, x * 2, 0.0
+    for k, (e, g) in enumerate(zip(v, w, strict=True)):
+        v += g
+        total = total * 0.5 + e * k
+        if total > c:
+            v, w = w, v
+    return total, v, w

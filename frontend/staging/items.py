@@ -29,6 +29,7 @@ class Items:
     at: Callable[[Any], Any]
     python: Callable[[], Iterable[Any]] = tuple  # the same, where Python goes over it
     parallel: bool = False  # trips may run at once
+    arrays: tuple[Tracer, ...] = ()  # of whose elements they are made
 
     def __iter__(self) -> Iterator[Any]:
         if self.known:
@@ -39,7 +40,7 @@ class Items:
         """Without the first ones."""
         count = self.count - first
         rest = Items(count, lambda k: self.at(k + first), lambda: list(self)[first:])
-        return replace(rest, parallel=self.parallel)
+        return replace(rest, parallel=self.parallel, arrays=self.arrays)
 
     @property
     def known(self) -> bool:
@@ -63,7 +64,7 @@ def items_of(value: Any) -> Items | None:
     if isinstance(value, Tracer) and value.dims:
         size = value.shape[0]
         count = size if isinstance(size, int) else lift_size(size)
-        return Items(count, lambda k: value[k], lambda: iter(value))
+        return Items(count, lambda k: value[k], lambda: iter(value), arrays=(value,))
     return None
 
 
@@ -163,7 +164,8 @@ def enumerated(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     items = items_of(value) if _traced(value) else None
     if items is None:
         return enumerate(*args, **kwargs)
-    return Items(items.count, lambda k: (first + k, items.at(k)), lambda: enumerate(items, first))
+    found = Items(items.count, lambda k: (first + k, items.at(k)), lambda: enumerate(items, first))
+    return replace(found, arrays=items.arrays)
 
 
 def zipped(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -182,7 +184,8 @@ def zipped(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         from mlc.frontend import numpy as names
 
         count = as_integer(names.minimum(count, x))
-    return Items(count, lambda k: tuple(x.at(k) for x in found), lambda: zip(*found, strict=False))
+    made = Items(count, lambda k: tuple(x.at(k) for x in found), lambda: zip(*found, strict=False))
+    return replace(made, arrays=tuple(a for x in found for a in x.arrays))
 
 
 def turned(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -190,6 +193,7 @@ def turned(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     items = items_of(args[0]) if len(args) == 1 and _traced(args[0]) else None
     if items is None:
         return reversed(*args, **kwargs)
-    return Items(
+    found = Items(
         items.count, lambda k: items.at(items.count - 1 - k), lambda: reversed(list(items))
     )
+    return replace(found, arrays=items.arrays)

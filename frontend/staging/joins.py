@@ -314,7 +314,7 @@ def filled(value: Any, results: Sequence[SSAValue]) -> Any:
                 condition, sides = leaf.either
                 new = Tracer(here(), value)
                 then, otherwise = (new if x is None else x for x in sides)
-                made[leaf.number].may_be(Either(condition, (then, otherwise)))
+                made[leaf.number].may_be(Either.of(condition, then, otherwise))
         return made[leaf.number]
 
     leaves, structure = flatten(value)

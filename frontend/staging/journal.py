@@ -49,7 +49,7 @@ class Journal:
             if isinstance(found, Value):
                 base = found if found.part_of is None else found.part_of.base
                 if base.either is not None:
-                    pending += base.either.sides
+                    pending += base.either.arrays
                 if id(base) in self.values or id(found) in self.values:
                     return True
             elif id(found) in self.objects:
@@ -175,7 +175,7 @@ def reachable(wanted: Any) -> bool:
             if found.part_of is not None:
                 pending.append(found.part_of.base)
             if found.either is not None:
-                pending += found.either.sides
+                pending += found.either.arrays
         elif isinstance(found, FunctionType):
             pending += [c.cell_contents for c in found.__closure__ or () if _is_full(c)]
         elif isinstance(found, MethodType):

@@ -330,8 +330,12 @@ class For:
 
     def run(self, value: Any) -> Exit | None:
         """How it was left."""
-        local = self.local
         items = items_of(value)
+        with here().walking(() if items is None else items.arrays):
+            return self._run(value, items)
+
+    def _run(self, value: Any, items: Items | None) -> Exit | None:
+        local = self.local
         if items is not None and items.parallel:
             return self._parallel(items, local)
         if items is not None and not items.known:

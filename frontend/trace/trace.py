@@ -25,6 +25,7 @@ from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import DType, dtype_of, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.program import DONATED, unrolled_attributes
+from mlc.dialects.tensor.bitwise import AndOp, NotOp, OrOp
 from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
@@ -70,6 +71,7 @@ class Trace:
         self.scopes: list[Block] = [self.block]
         self.inputs: set[Value] = set()  # arrays that the caller sees
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
+        self.walked: list[Value] = []  # over whose elements loops go, which are read at each trip
         self.long_loops: set[CodeType] = set()  # bodies that were better as one loop
         self.facts: tuple[Any, ...] = ()  # what the branches being traced know of options
         self.meaning: dict[SSAValue, Any] = {}  # of a bool that is known by these: facts
@@ -188,6 +190,16 @@ class Trace:
             yield
         finally:
             self.scopes.pop()
+
+    @contextmanager
+    def walking(self, arrays: Sequence[Value]) -> Generator[None]:
+        """A loop goes over the elements of arrays."""
+        before = self.walked
+        self.walked = [*before, *arrays]
+        try:
+            yield
+        finally:
+            self.walked = before
 
     def visible(self, value: SSAValue) -> bool:
         """Whether the value's block is one of those being built."""
@@ -320,32 +332,52 @@ class View:
 
 @dataclass(frozen=True)
 class Either:
-    """One of two arrays: which of them, the condition says."""
+    """One of several arrays, none of which is such a choice: each with the condition that it is."""
 
-    condition: SSAValue
-    sides: tuple[Value, Value]
+    sides: tuple[tuple[Value, SSAValue], ...]
+
+    @staticmethod
+    def of(condition: SSAValue, then: Value, otherwise: Value) -> Either:
+        """One of two arrays: which of them, the condition says."""
+        emit = here().emit
+        found: dict[int, tuple[Value, SSAValue]] = {}
+        for array, way in ((then, condition), (otherwise, emit(NotOp, condition))):
+            inner = [(array, way)]
+            if array.either is not None:
+                inner = [(x, emit(AndOp, way, c)) for x, c in array.either.sides]
+            for x, c in inner:
+                known = found.get(id(x))
+                found[id(x)] = x, c if known is None else emit(OrOp, known[1], c)
+        return Either(tuple(found.values()))
+
+    @property
+    def arrays(self) -> list[Value]:
+        """All of them."""
+        return [x for x, _ in self.sides]
 
     @property
     def version(self) -> int:
         """Grows with every write to one of them."""
-        return sum(x.version for x in self.sides)
+        return sum(x.version for x in self.arrays)
 
     def read(self) -> SSAValue:
         """The elements now."""
-        then, otherwise = self.sides
-        return self._chosen(then.value, otherwise.value)
+        (first, _), *rest = self.sides
+        found = first.value
+        for array, condition in rest:
+            found = self._chosen(condition, array.value, found)
+        return found
 
     def write(self, new: SSAValue) -> None:
         """Writes to the one that it is."""
-        then, otherwise = self.sides
-        then.write(self._chosen(new, then.value))
-        otherwise.write(self._chosen(otherwise.value, new))
+        for array, condition in self.sides:
+            array.write(self._chosen(condition, new, array.value))
 
-    def _chosen(self, then: SSAValue, otherwise: SSAValue) -> SSAValue:
+    @staticmethod
+    def _chosen(condition: SSAValue, then: SSAValue, otherwise: SSAValue) -> SSAValue:
         from mlc.frontend.numpy.values import spread
 
-        condition = spread(self.condition, shape_of(then.type))
-        return here().emit(SelectOp, condition, then, otherwise)
+        return here().emit(SelectOp, spread(condition, shape_of(then.type)), then, otherwise)
 
 
 class Value:
@@ -431,7 +463,7 @@ class Value:
         """Whether it is a view that was read before a write, or in a body that has ended."""
         if self._seen != self.version:
             return True
-        return self.is_another and self._value is not None and not self.owner.visible(self._value)  # pyright: ignore[reportArgumentType]
+        return self.is_another and self._value is not None and not self.owner.visible(self._value)
 
     def _read_again(self) -> None:
         """Reads the view, and those that it is seen through, after what they show was written."""
@@ -470,10 +502,16 @@ class Value:
         """
         root = other if other._root is None else other._root
         if root.either is not None:
-            for side in root.either.sides:
+            for side in root.either.arrays:
                 self.show(side, read=read)
         elif self.owner.visible(root.known):
             self.shows = (*self.shows, (root, root.known if read else None))
+
+    def may_show(self, array: Value) -> bool:
+        """Whether this is an array, or a view of it, on some way to here."""
+        root = self if self._root is None else self._root
+        sides = [] if root.either is None else root.either.arrays
+        return root is array or any(x.may_show(array) for x in sides)
 
     def become(self, value: SSAValue) -> None:
         """Stands for another SSA value from now on, as in another body: views are read again."""
@@ -481,7 +519,7 @@ class Value:
         self._value, self._seen = value, -1 if self.is_another else self._version
 
     def may_be(self, either: Either) -> None:
-        """This is one of two arrays, depending on the way to here: it is read and written so."""
+        """This is one of several arrays: it is read and written as the one that it is."""
         self.either, self._seen = either, self._version + either.version
 
     def lasts(self) -> bool:
@@ -495,8 +533,7 @@ class Value:
                 return False
             at = at.part_of.base
         if at.either is not None:
-            found = self.owner.visible(at.either.condition)
-            return found and all(x.lasts() for x in at.either.sides)
+            return all(self.owner.visible(c) and x.lasts() for x, c in at.either.sides)
         return self.owner.visible(at.known)
 
     def write(self, new: SSAValue) -> None:
@@ -574,7 +611,10 @@ def _is_seen(value: Value | None) -> bool:
     """Whether the function can still see the array under another name."""
     from mlc.frontend.staging.journal import reachable
 
-    return value is not None and (value in value.owner.inputs or reachable(value))
+    if value is None:
+        return False
+    owner = value.owner
+    return any(x.may_show(value) for x in owner.walked) or value in owner.inputs or reachable(value)
 
 
 def lift_size(size: SymbolicDim | Dim) -> Tracer:
