@@ -34,8 +34,9 @@ from mlc.frontend.trace.kinds import is_series
 from mlc.frontend.trace.known import known_dim
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import as_dim, as_size
-from mlc.frontend.trace.trace import View, here
+from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.value import View
 
 Operand = Any
 ZERO = Dim.const(0)

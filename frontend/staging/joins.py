@@ -33,8 +33,9 @@ from mlc.frontend.staging.variants import Variants
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.trace.kinds import is_array
 from mlc.frontend.trace.source import Site, site_of
-from mlc.frontend.trace.trace import Either, here, lift_size
+from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.value import Either
 from mlc.lazy_dataclass import dataclass
 
 

@@ -18,7 +18,8 @@ from typing import Any, cast
 from xdsl.ir import Block, SSAValue
 
 from mlc.frontend.trace.kinds import is_dict
-from mlc.frontend.trace.trace import Value, current, here
+from mlc.frontend.trace.trace import current, here
+from mlc.frontend.trace.value import Value
 
 
 class Journal:

@@ -44,8 +44,9 @@ from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variab
 from mlc.frontend.staging.widening import Widening, widenings
 from mlc.frontend.trace.containers import unflatten
 from mlc.frontend.trace.source import user_site
-from mlc.frontend.trace.trace import Value, here, lift_size
+from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.value import Value
 from mlc.lazy_dataclass import dataclass
 
 MAX_ROUNDS = 8

@@ -21,8 +21,8 @@ from mlc.frontend.staging.journal import (
 from mlc.frontend.staging.variants import narrowed
 from mlc.frontend.trace.containers import flatten
 from mlc.frontend.trace.source import user_site
-from mlc.frontend.trace.trace import Value
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.value import Value
 from mlc.lazy_dataclass import dataclass
 
 Body = Callable[..., Any]

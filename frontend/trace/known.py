@@ -22,7 +22,8 @@ from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend.trace.paths import Guard, HiddenInput
 from mlc.frontend.trace.symbolic import as_dim
-from mlc.frontend.trace.trace import Trace, Value
+from mlc.frontend.trace.trace import Trace
+from mlc.frontend.trace.value import Value
 
 Array = NDArray[Any]
 Source = tuple[Array, HiddenInput]

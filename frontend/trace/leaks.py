@@ -14,7 +14,8 @@ from xdsl.ir import Operation
 from mlc.frontend.errors import LeakError, located
 from mlc.frontend.trace.kinds import class_of, is_dict
 from mlc.frontend.trace.source import Site, site_of
-from mlc.frontend.trace.trace import Trace, Value
+from mlc.frontend.trace.trace import Trace
+from mlc.frontend.trace.value import Value
 
 
 def check_released(made: Sequence[weakref.ref[Value]], where: Site | None) -> None:

@@ -14,7 +14,7 @@ from mlc.frontend.errors import ConcretizationError, NotSupportedError, Speciali
 from mlc.frontend.trace.kinds import is_series
 from mlc.frontend.trace.source import name_of, shown_path, user_site
 from mlc.frontend.trace.symbolic import Size, as_size
-from mlc.frontend.trace.trace import Value
+from mlc.frontend.trace.value import Value
 
 if TYPE_CHECKING:
     from types import ModuleType

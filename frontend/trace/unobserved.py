@@ -26,7 +26,7 @@ from mlc.frontend.trace.captures import (
 )
 from mlc.frontend.trace.impure import check_pure
 from mlc.frontend.trace.paths import Path, cell_path, global_path
-from mlc.frontend.trace.trace import Value
+from mlc.frontend.trace.value import Value
 
 _OBSERVED = (print, input, open, len, max, min, getattr, setattr, delattr, sorted, next)
 """Builtins that mean something else while a function is traced."""

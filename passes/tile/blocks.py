@@ -49,13 +49,9 @@ from mlc.dialects.tile.pipeline import (
     ChannelOp,
     ChannelType,
     DotStartOp,
-    GetOp,
     JoinOp,
     PutOp,
-    ReadyOp,
-    ReleaseOp,
     RolesOp,
-    WaitOp,
 )
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.slots import ATOM_ROWS
@@ -65,6 +61,7 @@ from mlc.dialects.tile.work import WorkOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.cut import bind, dot_of, tile_of
 from mlc.passes.tile.matrices import Matrices
+from mlc.passes.tile.pipelines import added, got, ready, release, wait
 from mlc.passes.tile.sums import zeros
 from mlc.passes.tile.terms import plus, smaller
 
@@ -474,37 +471,3 @@ class _Blocks:
                     via="tma",
                 )
             )  # fmt: skip
-
-
-def added(block: Block, op: Operation) -> SSAValue:
-    """The first result of an op, which stands at the end of a block now."""
-    block.add_op(op)
-    return op.results[0]
-
-
-def ready(tile: SSAValue) -> ReadyOp:
-    """A tile that is there, as the token of a product."""
-    return ReadyOp.create(operands=[tile], result_types=[TokenType(frag_of(tile))])
-
-
-def got(block: Block, channel: SSAValue) -> Sequence[SSAValue]:
-    """The slots of a ring's next place, which are full."""
-    assert isinstance(channel.type, ChannelType)
-    op = GetOp.create(operands=[channel], result_types=[*channel.type.slots])
-    block.add_op(op)
-    return op.slots
-
-
-def wait(token: SSAValue, pending: int, kind: FragType | None = None) -> WaitOp:
-    """For all products but the last so many; `kind`: of the tile that it gives."""
-    return WaitOp.create(
-        operands=[token],
-        result_types=[] if kind is None else [kind],
-        properties={"pending": IntegerAttr(pending, i64)},
-    )
-
-
-def release(channel: SSAValue, behind: int = 0) -> ReleaseOp:
-    """Of all places of a ring but the last so many."""
-    properties: dict[str, Attribute] = {"behind": IntegerAttr(behind, i64)} if behind else {}
-    return ReleaseOp.create(operands=[channel], properties=properties)

@@ -32,7 +32,6 @@ from mlc.dialects.tile.types import FragType, Layout, TokenType, frag_of
 from mlc.dialects.tile.words import Words
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.axes import Axes, source
-from mlc.passes.tile.blocks import added, got, ready, release, wait
 from mlc.passes.tile.elements import ElementRegion
 from mlc.passes.tile.elements import Place as Spot
 from mlc.passes.tile.fold_form import (
@@ -42,6 +41,7 @@ from mlc.passes.tile.fold_form import (
     place_in,
     read_once,
 )
+from mlc.passes.tile.pipelines import added, got, ready, release, wait
 from mlc.passes.tile.stream_elements import Place
 from mlc.passes.tile.stream_form import VALUE, depends
 from mlc.passes.tile.stream_program import Left, StreamProgram, tile

@@ -24,9 +24,9 @@ from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.types import FragType, frag_of
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.axes import Axes, source
-from mlc.passes.tile.blocks import added
 from mlc.passes.tile.elements import ElementRegion, Memory
 from mlc.passes.tile.elements import Place as Spot
+from mlc.passes.tile.pipelines import added
 from mlc.passes.tile.stream_form import VALUE, StreamForm, reads
 
 

@@ -31,7 +31,7 @@ from mlc.dialects.tile.pipeline import DotStartOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import Layout, TokenType
 from mlc.dialects.tile.words import Words
-from mlc.passes.tile.blocks import added, got, ready, release, wait
+from mlc.passes.tile.pipelines import added, got, ready, release, wait
 from mlc.passes.tile.stream_elements import Place, State, StreamElements
 from mlc.passes.tile.stream_form import VALUE, StreamForm
 from mlc.passes.tile.stream_program import Left, StreamProgram, tile
