@@ -140,7 +140,7 @@ class Value:
         self._version = 0
         self._root: Value | None = None  # of a view: what all views behind it show
         if view is not None:
-            self._root = view.base if view.base._root is None else view.base._root
+            self._root = view.base.root
         self.either: Either | None = None
         self._seen = self.version
         self.weak = weak
@@ -150,6 +150,11 @@ class Value:
         self.written_at: Site | None = None
         self.shares: tuple[tuple[weakref.ref[Value], int], ...] = ()
         self.shows: tuple[tuple[Value, SSAValue | None], ...] = ()
+
+    @property
+    def root(self) -> Value:
+        """The array that this is, or in the end a view of."""
+        return self if self._root is None else self._root
 
     @property
     def version(self) -> int:
@@ -225,7 +230,7 @@ class Value:
         On some way to here this is a part of an array, at places that nobody knows here: it is not
         written, nor read when the array has been written; or it is read all the same.
         """
-        root = other if other._root is None else other._root
+        root = other.root
         if root.either is not None:
             for side in root.either.arrays:
                 self.show(side, read=read)
@@ -234,9 +239,8 @@ class Value:
 
     def may_show(self, array: Value) -> bool:
         """Whether this is an array, or a view of it, on some way to here."""
-        root = self if self._root is None else self._root
-        sides = [] if root.either is None else root.either.arrays
-        return root is array or any(x.may_show(array) for x in sides)
+        sides = [] if self.root.either is None else self.root.either.arrays
+        return self.root is array or any(x.may_show(array) for x in sides)
 
     def become(self, value: SSAValue) -> None:
         """Stands for another SSA value from now on, as in another body: views are read again."""
@@ -292,7 +296,7 @@ class Value:
             if other._root is self:
                 other._root = store
         self.part_of = View(store, get, put)
-        self._root = store if store._root is None else store._root
+        self._root = store.root
         self._value, self._seen = get(store.value), self.version
 
     def _may_be_written(self) -> None:

@@ -64,10 +64,9 @@ def emit_gpu_kernel(kernel: func.FuncOp, target: GpuTarget) -> str:
         words.append(f'"nvvm.minctasm"="{resident.value.data}"')
     if isinstance(cluster := kernel.attributes.get(CLUSTER_ATTRIBUTE), IntegerAttr):
         words.append(f'"nvvm.cluster_dim"="{cluster.value.data},1,1"')
-    name, scope = (
-        kernel.sym_name.data,
-        'syncscope("device") ',
-    )  # memory of the host has no wider one
+    # the word of errors is the host's memory, which has no atomic operations of the whole system
+    scope = 'syncscope("device") '
+    name = kernel.sym_name.data
     module = ModuleText(name, TRIPLE, " ".join(words), vector_bits=128, scope=scope)
     write_function(kernel, module, GPU_RULES, linkage="define ptx_kernel")
     return module.text()

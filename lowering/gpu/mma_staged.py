@@ -49,8 +49,8 @@ class StagedMmaTile(MmaTile):
                     **c.split(c.roles.k, Position(at_k)),
                 }
                 target = side.buffer, (slot, *side.at(place, step))
-                copied = side.lanes, self.dtype
-                begin_copy(self.s, c, side.which, letters, target, copied, self._inside(at_k))
+                inside = self._inside(at_k)
+                begin_copy(self.s, c, side.which, letters, target, side.lanes, inside)
 
     def _inside(self, at_k: Index) -> SSAValue | None:
         """Whether a summed element is there; None where tiles have whole ones."""

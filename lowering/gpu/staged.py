@@ -27,6 +27,7 @@ from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.contraction_nest import ContractionNest
 from mlc.lowering.gpu.tile import LANES, Tile
 from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import as_memref
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.kernel import KernelScope
 
@@ -108,13 +109,13 @@ def begin_copy(
     which: int,
     letters: dict[str, Position],
     target: tuple[SSAValue, Sequence[Index]],
-    copied: tuple[int, DType],
+    count: int,
     inside: SSAValue | None = None,
 ) -> None:
     """Begins to copy adjacent elements of a factor, from where these letters say, or zeros."""
     b, one = s.b, s.lanes(1)
-    count, dtype = copied
-    buffer = one.buffers[lying(c, which, dtype)]
+    staged = dtype_of(as_memref(target[0].type).element_type)
+    buffer = one.buffers[lying(c, which, staged)]
     point = c.op.operand_point(one, which, letters)
     bases, _ = buffer.indices(b, cast("Sequence[Position]", point))
     source = (buffer.memref, [b.index(i) for i in bases])
@@ -182,7 +183,7 @@ class StagedTile(Tile):
             **self.c.split(word, Position(at[1])),
             **self.c.split(self.c.roles.k, Position(at[0])),
         }
-        begin_copy(self.s, self.c, which, letters, target, (count, self.c.dtype))
+        begin_copy(self.s, self.c, which, letters, target, count)
 
     def _shares(self, length: int, *, along: bool) -> list[tuple[Index, Index]]:
         """Steps and places of this thread's copies: one element, or four along the other axis."""

@@ -30,6 +30,7 @@ from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Buffer, Position
 from mlc.lowering.loops.builder import memory_type
 from mlc.lowering.tiles.access import Access, fetch, point_of, put, run_elements
+from mlc.lowering.tiles.gpu.control import items_of
 from mlc.lowering.tiles.scope import TileScope
 
 
@@ -105,7 +106,7 @@ def lower_rows(s: TileScope, op: WorkOp) -> None:
         if folds == 1:  # others would send what belongs to their next row
             _apart(k)
 
-    (count,) = (b.ceil_div(s.least(x.data, ()), step) for x in op.extents)
+    (count,) = items_of(s, op)
     b.loop(number, count, op.walkers.value.data, item)
 
 
