@@ -92,16 +92,41 @@ def wide(q: Any, k: Any, v: Any) -> Any:
     return softmax(np.where(i[None, :] <= i[:, None], s, -np.inf)).astype(v.dtype) @ v
 
 
-def with_gradient(f: Any) -> Any:
-    """A function of its arguments and a cotangent: its result, and those of the first three."""
+HEADS, DEPTH = 2, 64
 
-    def both(q: Any, k: Any, v: Any, *rest: Any) -> Any:
-        *others, g = rest
 
-        def of_three(q: Any, k: Any, v: Any) -> Any:
-            return f(q, k, v, *others)
+def of_one_product(x: Any) -> Any:
+    """Of queries, keys and values side by side: (B, N, 3 H D)."""
+    parts = x.reshape(*x.shape[:2], 3, HEADS, DEPTH)
+    q, k, v = np.transpose(parts, (2, 0, 3, 1, 4))
+    return np.swapaxes(causal(q, k, v), 1, 2).reshape(*x.shape[:2], HEADS * DEPTH)
 
-        result, pull = mlc.vjp(of_three, q, k, v)
+
+def split_in_three(x: Any) -> Any:
+    """The same, as others write it."""
+    parts = (y.reshape(*x.shape[:2], HEADS, DEPTH) for y in np.split(x, 3, axis=-1))
+    return np.swapaxes(full(*(np.swapaxes(y, 1, 2) for y in parts)), 1, 2)
+
+
+def with_keys_of_all(x: Any) -> Any:
+    """Heads of queries, and keys and values that all of them share."""
+    q = x[..., : HEADS * DEPTH].reshape(*x.shape[:2], HEADS, DEPTH)
+    k, v = x[..., HEADS * DEPTH : -DEPTH], x[..., -DEPTH:]
+    s = np.einsum("bmhd,bnd->bhmn", q, k) * (1 / math.sqrt(DEPTH))
+    return np.einsum("bhmn,bnd->bmhd", softmax(s), v)
+
+
+def of_a_cache(q: Any, kv: Any) -> Any:
+    """Keys and values of the heads but the first: (2, B, H + 1, N, D)."""
+    return full(q, kv[0, :, 1:], kv[1, :, 1:])
+
+
+def with_gradient(f: Any, count: int = 3) -> Any:
+    """A function of its arguments and a cotangent: its result, and those of the first ones."""
+
+    def both(*arguments: Any) -> Any:
+        first, others, g = arguments[:count], arguments[count:-1], arguments[-1]
+        result, pull = mlc.vjp(lambda *given: f(*given, *others), *first)
         return result, *pull(g)
 
     return both
@@ -109,20 +134,25 @@ def with_gradient(f: Any) -> Any:
 
 @dataclass(frozen=True)
 class Attention:
-    """A function of arrays of these shapes; the first three are of one dtype."""
+    """A function of arrays of these shapes; the first ones, its `factors`, are of one dtype."""
 
     f: Any
     shapes: tuple[tuple[int, ...], ...]
     dtype: str = "bf16"
+
+    @property
+    def factors(self) -> int:
+        """Arguments that queries, keys and values are of."""
+        return min(3, len(self.shapes))
 
     def __str__(self) -> str:
         return f"{self.f.__name__} {'x'.join(map(str, self.shapes[0]))} {self.dtype}"
 
     def dtypes(self) -> list[str]:
         """Of all arrays."""
-        return [self.dtype] * 3 + ["bool" if self.f in (masked, barred) else self.dtype] * (
-            len(self.shapes) - 3
-        )
+        return [self.dtype] * self.factors + [
+            "bool" if self.f in (masked, barred) else self.dtype
+        ] * (len(self.shapes) - self.factors)
 
     def arrays(self) -> list[Array]:
         """Random ones; of a mask one row has nothing."""
@@ -174,6 +204,14 @@ PROGRAMS = [
     Attention(scaled_when_run, (*((2, 130, 64),) * 3, ())),
 ]
 
+PARTS = [
+    Attention(of_one_product, ((2, 130, 3 * HEADS * DEPTH),)),
+    Attention(split_in_three, ((2, 130, 3 * HEADS * DEPTH),), "f16"),
+    Attention(with_keys_of_all, ((2, 130, (HEADS + 2) * DEPTH),)),
+    Attention(of_a_cache, ((2, 2, 130, 64), (2, 2, 3, 150, 64))),
+]
+"""Of which factors are parts of arrays, which are read where they lie."""
+
 GRADIENTS = [
     same(full, 1, 2, 200, 64),
     same(full, 140, 128, dtype="f16"),
@@ -205,7 +243,7 @@ def check_gradient(program: Attention, found: Any) -> None:
     """The result and three gradients, against those in f32 on this machine's processor."""
     arrays = [*program.arrays(), cotangent(program)]
     wide = [x if x.dtype == bool else x.astype(np.float32) for x in arrays]
-    expected: Any = mlc.compile(with_gradient(program.f))(*wide)
+    expected: Any = mlc.compile(with_gradient(program.f, program.factors))(*wide)
     for mine, theirs in zip(found, expected, strict=True):
         largest = np.abs(theirs).max()
         difference = np.abs(mine.astype(np.float32) - theirs).max()

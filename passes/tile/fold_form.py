@@ -130,7 +130,7 @@ class FoldForm:
 
 def _plain(factor: Factor) -> Factor:
     """A factor whose last letter does not matter."""
-    return Factor(factor.argument, factor.word[:-1] + DEPTH)
+    return Factor(factor.argument, factor.word[:-1] + DEPTH, factor.starts)
 
 
 def place_in(factors: tuple[Factor, ...], factor: Factor) -> int:

@@ -29,7 +29,7 @@ from mlc.dialects.tensor.elementwise import (
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.fusion.block_graph import BlockGraph
 from mlc.passes.plan.tiling.online_reduction import Shifted, Walks
@@ -40,14 +40,19 @@ from mlc.passes.tile.stream_block import StreamBlock
 
 VALUE = "V"
 """The letter of columns that only the second product's result has."""
+FIXED = "."
 
 
 @dataclass(frozen=True)
 class Factor:
-    """An operand in memory: the stream's argument, and the letter along each of its axes."""
+    """
+    An operand in memory: the stream's argument, and the letter along each of its axes, `FIXED`
+    along those of which one place counts; and where places begin along each.
+    """
 
     argument: BlockArgument
     word: str
+    starts: tuple[int, ...]
 
     @property
     def dtype(self) -> DType:
@@ -279,17 +284,31 @@ def rounded(x: SSAValue) -> SSAValue:
 
 
 def factor_of(x: SSAValue, word: str, last: str) -> Factor:
-    """What is widened, and turned, before it is multiplied."""
-    while isinstance(x.owner, ConvertOp | TransposeOp):
-        if isinstance(x.owner, TransposeOp):
-            (before,), after = split(x.owner.letters.data)
+    """What is widened, turned, and taken as a part of an array, before it is multiplied."""
+    starts = [0] * len(word)
+    while isinstance(op := x.owner, ConvertOp | TransposeOp | SliceOp | ReshapeOp):
+        if isinstance(op, TransposeOp):
+            (before,), after = split(op.letters.data)
+            starts = [starts[after.index(c)] for c in before]
             word = "".join(word[after.index(c)] for c in before)
-        x = x.owner.operands[0]
+        elif isinstance(op, SliceOp):
+            found = [(offset.constant, step) for offset, step in op.starts()]
+            if any(at is None or step != 1 for at, step in found):
+                raise _unknown("a factor of which places are left out")
+            starts = [n + (at or 0) for n, (at, _) in zip(starts, found, strict=True)]
+        elif isinstance(op, ReshapeOp):
+            if not op.unit_axes_only():
+                raise _unknown("a factor that is regrouped")
+            kept = iter(range(len(word)))
+            axes = [None if n.constant == 1 else next(kept) for n in shape_of(op.x.type)]
+            starts = [0 if k is None else starts[k] for k in axes]
+            word = "".join(FIXED if k is None else word[k] for k in axes)
+        x = op.operands[0]
     if not isinstance(x, BlockArgument):
         raise _unknown("a factor that is computed")
     if word[-1] != last:
         raise _unknown(f"a factor {word} that is stored turned")
-    return Factor(x, word)
+    return Factor(x, word, tuple(starts))
 
 
 # Masks ------------------------------------------------------------------------------------------

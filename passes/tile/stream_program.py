@@ -34,7 +34,7 @@ from mlc.passes.tile.blocks import SLOT_COLUMNS, TURNS
 from mlc.passes.tile.elements import Memory
 from mlc.passes.tile.pipelines import added
 from mlc.passes.tile.stream_elements import Place
-from mlc.passes.tile.stream_form import VALUE, Factor
+from mlc.passes.tile.stream_form import FIXED, VALUE, Factor
 
 WordT = TypeVar("WordT", bound=Word)
 Left = tuple[Place, Sequence[SSAValue]]
@@ -213,9 +213,13 @@ class StreamProgram:
         if not any(c in factor.word for c in begin):
             raise MlcError(f"tiles: a factor {factor.word} without {' and '.join(begin)}")
         at = [
-            begin[c](named) + letter("m") if c in begin else place.outer(named, c)
-            for c in factor.word[:-1]
-        ]
+            (
+                Dim.const(start) if c == FIXED
+                else begin[c](named) + letter("m") if c in begin
+                else place.outer(named, c) + start
+            )
+            for c, start in zip(factor.word[:-1], factor.starts, strict=False)
+        ]  # fmt: skip
         at.append(letter("d"))
         block.add_op(
             CopyOp.of(

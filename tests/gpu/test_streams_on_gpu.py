@@ -11,6 +11,7 @@ import mlc
 from mlc.runtime.cuda import gpu_target
 from tests.stream_programs import (
     GRADIENTS,
+    PARTS,
     PROGRAMS,
     Attention,
     causal,
@@ -34,6 +35,7 @@ def needs_groups() -> None:
     "program",
     [
         *PROGRAMS,
+        *PARTS,
         same(full, 3, 5, 640, 64),
         same(full, 5, 9, 1024, 64),  # four groups
         same(causal, 2, 40, 1000, 128),  # tiles in pairs
@@ -54,6 +56,7 @@ def test_a_function_attends(program: Attention) -> None:
     "program",
     [
         *GRADIENTS,
+        *PARTS,
         same(full, 3, 5, 640, 64),
         same(full, 2, 3, 1024, 128),  # three groups whose last rows end early
         same(causal, 2, 40, 1000, 128),  # tiles in pairs
@@ -63,7 +66,7 @@ def test_a_function_attends(program: Attention) -> None:
 )
 def test_a_gradient_attends(program: Attention) -> None:
     arrays = [*program.arrays(), cotangent(program)]
-    compiled: Any = mlc.compile(with_gradient(program.f), target="cuda")
+    compiled: Any = mlc.compile(with_gradient(program.f, program.factors), target="cuda")
     found = [[np.asarray(x) for x in compiled(*arrays)] for _ in range(20)]
     first = [x.tobytes() for x in found[0]]
     assert all([x.tobytes() for x in again] == first for again in found)

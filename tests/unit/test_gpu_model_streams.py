@@ -21,6 +21,7 @@ from tests.gpu_model.machine import Model
 from tests.plans import planned
 from tests.stream_programs import (
     GRADIENTS,
+    PARTS,
     PROGRAMS,
     Attention,
     causal,
@@ -41,7 +42,7 @@ SMALL = "tile(m 64, n 64, k 64), stages(2), roles(producer 1, consumer 1, fill 2
 def levels(program: Attention, *, gradient: bool) -> Levels:
     arrays = given(program, gradient=gradient)
     specs = [mlc.TensorSpec(*x.shape, dtype=program.dtype) for x in arrays]
-    f = with_gradient(program.f) if gradient else program.f
+    f = with_gradient(program.f, program.factors) if gradient else program.f
     found = planned(f, *specs, target="cuda:h200")
     assert found.text("plan").count('mlc.kernel "stream"') == (3 if gradient else 1)
     return found
@@ -153,7 +154,7 @@ def test_items_overlap(program: Attention, blocks: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+@pytest.mark.parametrize("program", [*PROGRAMS, *PARTS], ids=str)
 def test_every_attention(program: Attention) -> None:
     arrays = program.arrays()
     wanted = program.expected(arrays)
@@ -164,13 +165,13 @@ def test_every_attention(program: Attention) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", GRADIENTS, ids=str)
+@pytest.mark.parametrize("program", [*GRADIENTS, *PARTS], ids=str)
 def test_every_gradient(program: Attention) -> None:
     arrays = [*program.arrays(), cotangent(program)]
     found = test_gpu_gradients.levels(program)
     inputs = with_masks(found.at("tiles"), arrays)
-    shapes = [(x.shape, x.dtype) for x in (arrays[-1], *arrays[:3])]
-    check_gradient(program, Model(found.at("loops"), blocks=2).call(inputs, shapes))
+    shapes = [(x.shape, x.dtype) for x in (arrays[-1], *arrays[: program.factors])]
+    check_gradient(program, Model(found.at("loops"), blocks=8).call(inputs, shapes))
 
 
 # Faults -------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from mlc.text import parse_text
 from tests.assembler import checked, needs_ptxas
 from tests.plans import planned
 from tests.stream_programs import (
+    PARTS,
     PROGRAMS,
     Attention,
     attention,
@@ -51,7 +52,7 @@ def is_stream(of: Levels) -> bool:
     return 'mlc.kernel "stream"' in of.text("plan")
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+@pytest.mark.parametrize("program", [*PROGRAMS, *PARTS], ids=str)
 def test_the_interpreter_agrees(program: Attention) -> None:
     arrays = program.arrays()
     found = levels(program)
@@ -108,7 +109,40 @@ def test_no_columns_behind_the_diagonal_are_walked() -> None:
     assert 'mlc.compare "le"' not in loop
 
 
-def test_heads_of_one_product_are_stored_before_a_stream() -> None:
+@pytest.mark.parametrize("program", PARTS, ids=str)
+def test_parts_of_arrays_are_read_where_they_lie(program: Attention) -> None:
+    assert re.findall(r'mlc.kernel "(\w+)"', levels(program).text("plan")) == ["stream"]
+
+
+def some_columns(q: Any, kv: Any) -> Any:
+    return full(q, kv[0, :, :, 7:137], kv[1, :, :, 7:137])
+
+
+def every_other_head(q: Any, kv: Any) -> Any:
+    return full(q, kv[0, :, ::2], kv[1, :, ::2])
+
+
+def some_of_a_sum(q: Any, kv: Any) -> Any:
+    k, v = kv + kv
+    return full(q, k[:, 1:], v[:, 1:])
+
+
+@pytest.mark.parametrize(
+    ("f", "heads"), [(some_columns, 2), (every_other_head, 4), (some_of_a_sum, 3)]
+)
+def test_other_parts_are_copied(f: Any, heads: int) -> None:
+    """Columns would go on behind the last one; a sum is computed where it is wanted alone."""
+    program = Attention(f, ((2, 2, 130, 64), (2, 2, heads, 140, 64)))
+    found = levels(program)
+    assert re.findall(r'mlc.kernel "(\w+)"', found.text("plan"))[-1] == "stream"
+    assert "mlc.slice" not in found.text("plan").split('mlc.kernel "stream"')[1]
+    arrays = program.arrays()
+    (result,) = interpret(found.at("tiles"), arrays, workers=3, seed=1)
+    expected = program.expected(arrays)
+    np.testing.assert_allclose(result.astype(np.float32), expected, rtol=0.02, atol=0.02)
+
+
+def test_heads_of_one_product_are_read_where_they_lie() -> None:
     def layer(x: Any, w: Any) -> Any:
         q, k, v = np.transpose((x @ w).reshape(2, 128, 3, 4, 64), (2, 0, 3, 1, 4))
         return np.swapaxes(causal(q, k, v), 1, 2).reshape(2, 128, 256)
@@ -117,7 +151,7 @@ def test_heads_of_one_product_are_stored_before_a_stream() -> None:
     module = planned(layer, *specs, target="cuda:h200").at("plan")
     module.verify()
     templates = [op.template.data for op in module.walk() if isinstance(op, KernelOp)]
-    assert templates == ["contraction", "copy", "copy", "copy", "stream"]
+    assert templates == ["contraction", "stream"]
 
 
 def test_blocks_take_tiles_of_both_ends_where_there_are_many() -> None:

@@ -257,17 +257,21 @@ class _Plain(StreamRegion):
         """A value, with what it is computed from down to products."""
         op = x.owner
         if x not in self.new and isinstance(op, TensorOp) and _may_join(op):
-            for operand in op.operands:
-                self.turned(operand) if isinstance(op, ContractOp) else self.of(operand)
+            for number, operand in enumerate(op.operands):
+                self.turned(op, number) if isinstance(op, ContractOp) else self.of(operand)
             self.new[x] = self.clone(op)
         return self.read(x)
 
-    def turned(self, x: SSAValue) -> SSAValue:
-        """A factor in memory, which may be turned, or lose an axis of one place."""
+    def turned(self, op: ContractOp, number: int) -> SSAValue:
+        """A factor in memory, which may be a part, turned, or lose an axis of one place."""
+        x = op.operands[number]
+        return self.read(x) if self.factor(op, number) else self._turned(x)
+
+    def _turned(self, x: SSAValue) -> SSAValue:
         op = x.owner
         if x not in self.new and (isinstance(op, TransposeOp) or _is_unit_view(op)):
             assert isinstance(op, TensorOp)
-            self.turned(op.operands[0])
+            self._turned(op.operands[0])
             self.new[x] = self.clone(op)
         return self.read(x)
 
@@ -293,7 +297,7 @@ class Factored(_Plain):
         last = self.last
         self.rows.here = last
         term = self.term(last.operands[self.number])
-        other = self.turned(last.operands[1 - self.number])
+        other = self.turned(last, 1 - self.number)
         wide = self.as_(self._whole(replace(term, number=1.0)), last.dtype)
         words, result = split(squeezed_letters(last))
         mine, theirs = words[self.number], words[1 - self.number]

@@ -24,6 +24,7 @@ from mlc.dialects.tile.words import Words
 from mlc.passes.gpu.stream import choose_words
 from mlc.passes.plan.tiling.factored import Factored, Rows, UnsuitedError, expands, wide_operand
 from mlc.passes.plan.tiling.stream_region import NARROW, StreamRegion
+from mlc.passes.plan.tiling.stream_views import part_of
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tensor.cse import CsePass
 from mlc.passes.tensor.dce import DcePass
@@ -153,6 +154,9 @@ def _form(
     if ops is None:
         return None
     region = StreamRegion()
+    for product in (op for op in ops if isinstance(op, ContractOp)):
+        for number in range(len(product.operands)):
+            region.factor(product, number)
     for op in ops:
         if op is last:
             factors = [region.read(x) for x in op.operands]
@@ -196,7 +200,7 @@ def _between(last: ContractOp, end: TensorOp, *, shared: bool) -> list[TensorOp]
     computed otherwise.
     """
     found: dict[Operation, None] = {last: None, end: None}
-    pending = [*last.operands, *end.operands]
+    pending = [*_computed(last), *(x for x in end.operands if end is not last)]
     products = 0
     while pending:
         op = pending.pop().owner
@@ -223,9 +227,14 @@ def _between(last: ContractOp, end: TensorOp, *, shared: bool) -> list[TensorOp]
     return ops
 
 
+def _computed(op: ContractOp) -> list[SSAValue]:
+    """The factors that are no parts of what is in memory."""
+    return [x for number, x in enumerate(op.operands) if part_of(op, number) is None]
+
+
 def _turned(op: ContractOp) -> list[SSAValue]:
     """The factors that are only turned, or lose an axis of one place."""
-    return [x for x in op.operands if isinstance(x.owner, TransposeOp | ReshapeOp)]
+    return [x for x in _computed(op) if isinstance(x.owner, TransposeOp | ReshapeOp)]
 
 
 def _may_join(op: TensorOp) -> bool:

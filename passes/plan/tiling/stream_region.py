@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from mlc.dialects.dims import Dim, Shape, as_tensor, shape_of, tensor_type
+from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, shape_of, tensor_type
 from mlc.dialects.dtypes import BF16, F16, F32, DType, dtype_of
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import YieldOp
@@ -13,8 +13,9 @@ from mlc.dialects.tensor.create import ConstantOp, IotaOp, full
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tensor.stream import StreamOp
+from mlc.passes.plan.tiling.stream_views import PartOf, part_of
 from mlc.passes.tensor.constants import splat
 
 NARROW = (BF16, F16)
@@ -32,6 +33,7 @@ class StreamRegion:
         self.inputs: list[SSAValue] = []
         self.outside: list[Operation] = []
         self.new: dict[SSAValue, SSAValue] = {}
+        self._arguments: dict[tuple[SSAValue, Shape], SSAValue] = {}
 
     def ends_with(self, value: SSAValue) -> StreamOp:
         """The op that yields a value, which stands nowhere yet."""
@@ -83,19 +85,57 @@ class StreamRegion:
         while isinstance(stored.owner, ReshapeOp) and stored.owner.unit_axes_only():
             stored = stored.owner.x
         if stored not in self.new:
-            kind = tensor_of(stored)
-            small = tensor_type(kind.element_type, squeezed(shape_of(kind)))
+            taken = self._taken(stored, shape_of(stored.type))
+            narrow = dtype_of(tensor_of(stored).element_type) in NARROW
+            self.new[stored] = self.as_(taken, F32) if narrow else taken
+        self.new[x] = self.new[stored]
+        return self.new[x]
+
+    def factor(self, op: ContractOp, number: int) -> bool:
+        """Whether a factor is a part of what is in memory: it is read there."""
+        x = op.operands[number]
+        part = part_of(op, number) if x not in self.new else None
+        if part is not None:
+            self.new[x] = self.as_(self._part(part, squeezed(shape_of(x.type))), F32)
+        return part is not None
+
+    def _part(self, part: PartOf, shape: Shape) -> SSAValue:
+        """Of an array: the places that count, then the axes of several, as they are wanted."""
+        value = self._taken(part.array, part.shape)
+        kept = [axis for axis, n in enumerate(part.shape) if n != Dim.const(1)]
+        sizes = dict(zip(part.axes, shape, strict=True))
+        kind = tensor_of(value).element_type
+        value = self.b(
+            SliceOp,
+            value,
+            offsets=DimsAttr(tuple(Dim.const(part.starts[axis]) for axis in kept)),
+            steps=DimsAttr((Dim.const(1),) * len(kept)),
+            declared=tensor_type(kind, tuple(sizes.get(axis, Dim.const(1)) for axis in kept)),
+        )
+        order = [axis for axis in kept if axis in sizes]
+        small = tensor_type(kind, tuple(sizes[axis] for axis in order))
+        if small != value.type:
+            value = self.b(ReshapeOp, value, declared=small)
+        if order == list(part.axes):
+            return value
+        names = dict(zip(order, "abcdefgh", strict=False))
+        letters = f"{''.join(names[a] for a in order)}->{''.join(names[a] for a in part.axes)}"
+        return self.b(TransposeOp, value, letters=letters)
+
+    def _taken(self, stored: SSAValue, seen: Shape) -> SSAValue:
+        """The argument for an array that is seen in a shape, but for axes of one place."""
+        shape = squeezed(seen)
+        if (stored, shape) not in self._arguments:
+            small = tensor_type(tensor_of(stored).element_type, shape)
             taken = stored
-            if small != kind:
+            if small != stored.type:
                 self.outside.append(ReshapeOp.make(stored, declared=small))
                 taken = self.outside[-1].results[0]
             self.inputs.append(taken)
             argument = self.block.insert_arg(small, len(self.block.args))
             argument.name_hint = stored.name_hint
-            narrow = dtype_of(kind.element_type) in NARROW
-            self.new[stored] = self.as_(argument, F32) if narrow else argument
-        self.new[x] = self.new[stored]
-        return self.new[x]
+            self._arguments[stored, shape] = argument
+        return self._arguments[stored, shape]
 
     def as_(self, x: SSAValue, dtype: DType) -> SSAValue:
         """A value in another dtype."""
