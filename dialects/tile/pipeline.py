@@ -91,7 +91,7 @@ class ChannelType(ParametrizedAttribute, TypeAttribute):
 class ChannelOp(IRDLOperation):
     """
     A ring of slots, all of whose places are free. One role puts; each of those who get gets every
-    place, in the order of puts.
+    place, in the order of puts, or where groups take turns those of its items.
 
     ```mlir
     %ring = mlc_tile.channel : !mlc_tile.channel<4 x [!mlc_tile.view<128x64xbf16, sw128>]>
@@ -104,7 +104,9 @@ class ChannelOp(IRDLOperation):
     assembly_format = "attr-dict `:` type($result)"
 
 
-class _OnChannel(IRDLOperation):
+class OnChannel(IRDLOperation):
+    """An op on a channel, in a role."""
+
     channel = operand_def(ChannelType)
 
     @property
@@ -120,7 +122,7 @@ class _OnChannel(IRDLOperation):
         return above, next(k for k, body in enumerate(above.bodies) if body.block is block)
 
 
-class _Place(_OnChannel):
+class _Place(OnChannel):
     slots = var_result_def(ViewType)
 
     def verify_(self) -> None:
@@ -166,7 +168,7 @@ class GetOp(_Place):
 
 
 @irdl_op_definition
-class ReleaseOp(_OnChannel):
+class ReleaseOp(OnChannel):
     """
     Gives places back that this role has: all but the last `behind`, or all.
 
@@ -394,7 +396,7 @@ class JoinOp(IRDLOperation):
                 f"{self.name}: through {self.partial.type}, {self.arrived.type}; expected"
                 f" {blocks} x groups x {' x '.join(map(str, shape))}, and {blocks} x warps"
             )
-        if any(isinstance(op, _OnChannel) for op in self.body.walk()):
+        if any(isinstance(op, OnChannel) for op in self.body.walk()):
             raise VerifyException(f"{self.name}: some do not run the region: no channel is used")
 
     def print(self, printer: Printer) -> None:

@@ -16,6 +16,7 @@ from mlc.dialects.tile.memory import MEMORY
 from mlc.dialects.tile.nest import NESTS
 from mlc.dialects.tile.over import OverAttr
 from mlc.dialects.tile.pipeline import PIPELINE, ChannelType
+from mlc.dialects.tile.turns import TURNS
 from mlc.dialects.tile.types import FragType, TokenType, ViewType
 
 MlcTile = Dialect(
@@ -29,6 +30,7 @@ MlcTile = Dialect(
         *ELEMENTS,
         *NESTS,
         *PIPELINE,
+        *TURNS,
         *FENCES,
     ],
     [

@@ -268,8 +268,9 @@ class SplitK(Word):
 @dataclass(frozen=True)
 class Overlap(Word):
     """
-    What a stream does at the same time. `items`: the last product of an item is multiplied with the
-    first of the next one, and its results are stored while other groups multiply.
+    What a block does at the same time. `items`: of streams, the last product of an item is
+    multiplied with the first of the next one, and its results are stored while other groups
+    multiply; of products, each group has items of its own, and finishes one while others multiply.
     """
 
     NAME = "overlap"

@@ -52,6 +52,8 @@ PAIR = 2
 """Blocks of a cluster in roles, each of which takes a whole multiprocessor: two are neighbours, of
 four some are left without. Measured: docs/measurements.md, "Products of bf16 on a GPU"."""
 
+_MARKS = ("paired", "down", "in_turn")
+
 
 @irdl_op_definition
 class WorkOp(IRDLOperation):
@@ -69,6 +71,8 @@ class WorkOp(IRDLOperation):
     With `split_k` each item has an axis of steps; items that do not suffice for so many blocks come
     in at most so many parts each: see `dialects/tile/parts.py`. The region then takes where its
     part begins and ends, too.
+    `in_turn`: each item is one group's of a role, the next one the next group's: see
+    `mlc_tile.turn`.
     In roles, items may carry values; the region then takes the positions of the item before, too,
     which lie past the end of each axis where there was none, and the op gives those of the last.
 
@@ -84,6 +88,9 @@ class WorkOp(IRDLOperation):
     }
     mlc_tile.work %i in "M" step 128, %j in "N" step 256 raster 8 cluster 2 {
       mlc_tile.copy %b[%j] -> %y "n k -> n k" via tma multicast
+    }
+    mlc_tile.work %i in "M" step 64 raster 1 in_turn {
+      ...
     }
     mlc_tile.work %i in "M" step 64 raster 1 split_k(%from, %to in 512 step 64 blocks 9 parts 4) {
       ...
@@ -105,6 +112,7 @@ class WorkOp(IRDLOperation):
     walkers = opt_prop_def(IntegerAttr)
     paired = opt_prop_def(UnitAttr)
     down = opt_prop_def(UnitAttr)
+    in_turn = opt_prop_def(UnitAttr)
     after = opt_prop_def(UnitAttr)
     depth = opt_prop_def(ExpressionsAttr)
     shares = opt_prop_def(ArrayAttr[IntegerAttr])  # elements of a step, blocks, parts
@@ -127,6 +135,12 @@ class WorkOp(IRDLOperation):
             raise VerifyException(f"{self.name}: pairs are of raster 1, in roles")
         if self.down is not None and self.threads is not None:
             raise VerifyException(f"{self.name}: the last positions come first in roles alone")
+        alone = (self.threads, self.cluster, self.paired, self.after, self.depth)
+        if self.in_turn is not None and any(x is not None for x in alone):
+            raise VerifyException(
+                f"{self.name}: groups take items in turn; expected roles, and whole items of one"
+                " block, neither in pairs nor after one another"
+            )
         if (self.threads is None) != (self.lanes is None):
             raise VerifyException(f"{self.name}: expected both threads and lanes, or neither")
         if self.walkers is not None and (self.threads is None or self.walkers.value.data < 1):
@@ -280,10 +294,9 @@ class WorkOp(IRDLOperation):
         entries = list(zip(self.positions, self.extents, self.steps, strict=False))
         printer.print_list(entries, one)  # pyright: ignore[reportArgumentType]
         printer.print_string(f" raster {self.raster.value.data}")
-        if self.paired is not None:
-            printer.print_string(" paired")
-        if self.down is not None:
-            printer.print_string(" down")
+        for word in _MARKS:
+            if getattr(self, word) is not None:
+                printer.print_string(f" {word}")
         if self.threads is not None and self.lanes is not None:
             printer.print_string(
                 f" threads {self.threads.value.data} lanes {self.lanes.value.data}"
@@ -332,10 +345,7 @@ class WorkOp(IRDLOperation):
         parser.parse_keyword("raster")
         raster = parser.parse_integer(allow_boolean=False)
         spread: dict[str, Attribute] = {}
-        if parser.parse_optional_keyword("paired"):
-            spread["paired"] = UnitAttr()
-        if parser.parse_optional_keyword("down"):
-            spread["down"] = UnitAttr()
+        spread |= {word: UnitAttr() for word in _MARKS if parser.parse_optional_keyword(word)}
         if parser.parse_optional_keyword("threads"):
             spread["threads"] = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
             parser.parse_keyword("lanes")

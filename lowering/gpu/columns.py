@@ -19,12 +19,16 @@ from mlc.lowering.gpu.cell import walk, walk_grid
 from mlc.lowering.gpu.phase import Work
 from mlc.lowering.gpu.reduce import BlockReduction, kept_groups
 from mlc.lowering.loops.arithmetic import Index
-from mlc.lowering.loops.builder import LoopBuilder, memory_type
+from mlc.lowering.loops.builder import NOT_UNROLLED, LoopBuilder, item_bytes, memory_type
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of
 
 COLUMNS = 32  # threads of a block side by side: a warp
+FOLD_THREADS = 64
+FOLD_BYTES = 16  # that a thread reads of each share
+FOLD_AHEAD = 16  # shares that it reads at once
+"""Shares wait for nothing but memory: many blocks, each with many reads that are on their way."""
 
 
 @dataclass(frozen=True)
@@ -199,11 +203,15 @@ class ColumnFoldPhase:
     @property
     def threads(self) -> int:
         """The most threads that a block has."""
-        return self.schedule.threads
+        return FOLD_THREADS
 
     @property
     def _walk(self) -> Schedule:
-        return Schedule((Vector(self.schedule.lanes), Threads(self.schedule.threads)))
+        assert self.nest.reduction is not None
+        states = self.nest.reduction.combiner().state(self.nest.reduction.summand())
+        widest = max(item_bytes(memory_type(dtype)) for dtype in states)
+        lanes = max(1, min(self.schedule.lanes, FOLD_BYTES // widest))
+        return Schedule((Vector(lanes), Threads(FOLD_THREADS)))
 
     def grid(self, b: LoopBuilder) -> Grid:
         """One thread per vector of results."""
@@ -221,12 +229,20 @@ class ColumnFoldPhase:
             for position, size in zip(at, sizes, strict=True):
                 place = b.add(b.mul(place, size), position.base)
 
-            def share(z: Index, *carried: SSAValue) -> Sequence[SSAValue]:
-                found = r.take(s.scratch, [b.add(b.mul(z, total), place)], lanes)
-                return r.monoid.combine(s.lanes(lanes), r.dtype, tuple(carried), found)
+            def take(z: Index) -> State:
+                return r.take(s.scratch, [b.add(b.mul(z, total), place)], lanes)
 
-            state = tuple(b.loop(0, self.shares, 1, share, r.identity(lanes, 1)))
-            r.finish(s.lanes(lanes), at, state)
+            def several(count: int, z: Index, *carried: SSAValue) -> Sequence[SSAValue]:
+                state = tuple(carried)
+                for found in [take(b.add(z, n)) for n in range(count)]:
+                    state = r.monoid.combine(s.lanes(lanes), r.dtype, state, found)
+                return state
+
+            whole = self.shares - self.shares % FOLD_AHEAD
+            ahead = partial(several, FOLD_AHEAD)
+            state = b.loop(0, whole, FOLD_AHEAD, ahead, r.identity(lanes, 1), NOT_UNROLLED)
+            state = several(self.shares - whole, whole, *state)
+            r.finish(s.lanes(lanes), at, tuple(state))
 
         walk(b, sizes, self._walk, point)
 

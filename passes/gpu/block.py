@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product as product_of
+from math import inf
 
 from xdsl.ir import BlockArgument, SSAValue
 
@@ -22,22 +23,29 @@ from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, Transpose
 from mlc.dialects.tensor.terms import OfTermsOp
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.slots import ROW_BYTES
-from mlc.dialects.tile.words import Raster, Roles, SplitK, Stages, Tile, Words
+from mlc.dialects.tile.words import Overlap, Raster, Roles, SplitK, Stages, Tile, Words
 from mlc.passes.gpu.tiles import (
     BLOCK_TILES,
     MOST_PARTS,
     TERM_TILES,
+    TURN_TILES,
     BlockTile,
+    Finish,
     ProductSizes,
+    TurnTile,
+    finished_seconds,
     joining_seconds,
     parts_of,
     seconds,
+    turned_seconds,
 )
 from mlc.passes.tile.matrices import ALIGNED_BYTES, keeps_values
 
 RESULTS = 8  # side by side, of which rows of results are multiples: a box of 16 bits has so many
 LEAST = 64  # columns of B and summed elements from which a tile is worth it
 SLACK_BYTES = 2048  # barriers, and where slots begin
+REGISTERS = {2: (40, 232), 3: (32, 160)}  # of threads that copy, and multiply, by groups
+TURN_CAUTION = 1.06  # how much longer groups in turn are taken to be, against those together
 CAUTION = 1.03  # how much longer parts are taken to be than predicted, against whole tiles
 RASTER_ROWS = 2048
 """Of tiles that blocks take together, so that B stays in L2. Measured: docs/measurements.md."""
@@ -49,21 +57,69 @@ def blocks_of(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> Iterator[W
     if sizes is None:
         return
     narrow = {dtype for dtype in map(_dtype, kernel.outs) if dtype.bytes == 2}
-    left, right = [len(terms_of(x)) for x in _rows_first(op)]
+    terms = [len(terms_of(x)) for x in _rows_first(op)]
     dtype = _dtype(terms_of(op.lhs)[0])
-    for tile, parts in _by_time(sizes, dtype, target, terms=left + right > 2):
+
+    def stages(rows: int, columns: int, slots: int) -> int:
+        """Steps that are there at once, beside so many slots of each dtype of results."""
+        results = len(narrow) * slots * GROUP_ROWS * ROW_BYTES
+        step = ROW_BYTES * (rows * terms[0] + columns * terms[1])
+        return (target.shared_bytes_per_block - SLACK_BYTES - results) // step
+
+    def together(tile: BlockTile, parts: int) -> Words:
         groups = tile.rows // GROUP_ROWS
-        results = len(narrow) * groups * 2 * GROUP_ROWS * 64 * 2
-        step = ROW_BYTES * (tile.rows * left + tile.columns * right)
-        depth = (target.shared_bytes_per_block - SLACK_BYTES - results) // step
-        if depth >= 2:
-            yield (
-                Tile(tile.rows, tile.columns, ROW_BYTES // dtype.bytes),
-                Stages(depth),
-                Roles(1, groups),
-                Raster(max(1, RASTER_ROWS // tile.rows)),
-                *([SplitK(target.sm_count, parts)] if parts > 1 else []),
-            )
+        depth = stages(tile.rows, tile.columns, 2 * groups)
+        return () if depth < 2 else (
+            Tile(tile.rows, tile.columns, ROW_BYTES // dtype.bytes),
+            Stages(depth),
+            Roles(1, groups),
+            Raster(max(1, RASTER_ROWS // tile.rows)),
+            *([SplitK(target.sm_count, parts)] if parts > 1 else []),
+        )  # fmt: skip
+
+    def in_turn(tile: TurnTile) -> Words:
+        depth = stages(tile.rows, tile.columns, tile.groups)
+        return () if depth < 2 else (
+            Tile(tile.rows, tile.columns, ROW_BYTES // dtype.bytes),
+            Stages(depth),
+            Roles(1, tile.groups, *REGISTERS[tile.groups]),
+            Raster(tile.raster),
+            Overlap("items"),
+        )  # fmt: skip
+
+    found = list(_by_time(sizes, dtype, target, terms=sum(terms) > 2))
+    words = [together(*x) for x in found]
+    if sum(terms) == 2:
+        finish, (tile, parts) = _finish(kernel, op), found[0]
+        moved = sizes.moved_s(dtype, target)
+        times = [(turned_seconds(sizes, x, finish, dtype, target), x) for x in TURN_TILES]
+        times.sort(key=lambda x: x[0])
+        best = finished_seconds(sizes, tile, finish, dtype, target, parts)
+        turned = [in_turn(x) for time, x in times if time < inf]
+        first = max(times[0][0], moved) * TURN_CAUTION < max(best, moved)
+        words = [*turned, *words] if first else [words[0], *turned, *words[1:]]
+    yield from filter(None, words)
+
+
+def _finish(kernel: KernelOp, op: ContractOp) -> Finish:
+    """What becomes of a product's elements before they are stored."""
+    made: dict[SSAValue, None] = {op.result: None}
+    weight = 0.0
+    read: set[SSAValue] = set()
+    for x in kernel.block.ops:
+        if isinstance(x, TensorOp) and any(y in made for y in x.operands):
+            made[x.results[0]] = None
+            weight += x.WEIGHT if isinstance(x, Elementwise) else 0
+            read |= {y for y in x.operands if y not in made}
+    size = product(shape_of(op.result.type))
+    return Finish(weight, sum(product(shape_of(_argument(x).type)) == size for x in read))
+
+
+def _argument(x: SSAValue) -> SSAValue:
+    """What an operand is read from."""
+    while isinstance(x.owner, ConvertOp | TransposeOp | ReshapeOp | BroadcastOp):
+        x = x.owner.operands[0]
+    return x
 
 
 def _by_time(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, inf
 
 from mlc.dialects.dtypes import F32, DType
 from mlc.dialects.target import GpuTarget
@@ -52,6 +52,32 @@ TERM_TILES = (
 )  # fmt: skip
 """The same of numbers in terms, whose sums a group holds twice; estimated."""
 
+
+@dataclass(frozen=True)
+class TurnTile:
+    """
+    A tile that one of several groups multiplies while others finish theirs; the share of the peak
+    that is reached so, and how many rows of tiles blocks take together.
+    """
+
+    rows: int
+    columns: int
+    groups: int
+    busy: float
+    raster: int
+
+
+TURN_TILES = (TurnTile(64, 192, 3, 0.62, 32),)
+"""Measured, as above, "Groups in turn"."""
+
+FINISH_S, READ_S = 3.1e-12, 1.2e-10
+"""Of an element of a tile that both groups finish: for the weight of an addition, and for an
+element that is read. Measured, as above."""
+BEGIN_S, TURN_S = 1.4e-6, 5e-7
+"""Between tiles of a block, and between turns of groups. Measured, as above."""
+ALONE = 4.0
+"""How much longer a group finishes its tile while others multiply. Measured, as above."""
+
 MEMORY = 0.8
 """Share of memory's rate that is reached; estimated."""
 MOST_PARTS = 4
@@ -81,6 +107,43 @@ def seconds(
     step = 2 * tile.rows * tile.columns * depth / (rate * target.tensor_flops_per_s(dtype))
     last = p.steps - p.others * p.cut if p.shared else 0
     return step * target.sm_count * (p.whole * p.steps + last)
+
+
+@dataclass(frozen=True)
+class Finish:
+    """What becomes of an element of a product: the weight of that, and elements that are read."""
+
+    weight: float
+    reads: int
+
+    def seconds(self, elements: int) -> float:
+        """Of a tile whose groups all finish it."""
+        return elements * (self.weight * FINISH_S + self.reads * READ_S)
+
+
+def finished_seconds(
+    sizes: ProductSizes, tile: BlockTile, finish: Finish, dtype: DType, target: GpuTarget, n: int
+) -> float:
+    """As `seconds`, with what a block does between one tile and the next."""
+    p = parts_of(sizes, tile, dtype, target, n)
+    rounds = p.whole + (p.shared > 0)
+    return seconds(sizes, tile, dtype, target, n) + rounds * (
+        BEGIN_S + finish.seconds(tile.rows * tile.columns)
+    )
+
+
+def turned_seconds(
+    sizes: ProductSizes, tile: TurnTile, finish: Finish, dtype: DType, target: GpuTarget
+) -> float:
+    """Of groups that take tiles in turn; infinite where blocks have fewer tiles than groups."""
+    items = sizes.batches * ceil(sizes.m / tile.rows) * ceil(sizes.n / tile.columns)
+    rounds = ceil(items / target.sm_count)
+    if rounds < tile.groups:
+        return inf
+    flops = 2 * tile.rows * tile.columns * sizes.k
+    product = flops * target.sm_count / (tile.busy * target.tensor_flops_per_s(dtype))
+    alone = ALONE * finish.seconds(tile.rows * tile.columns)
+    return rounds * max(product + TURN_S, (product + alone) / tile.groups)
 
 
 def joining_seconds(tile: BlockTile, parts: Parts) -> float:

@@ -26,20 +26,27 @@ SOURCE: Ootomo and Yokota, "Recovering single precision accuracy from tensor cor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeVar
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, NoneAttr, StringAttr, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IntAttr,
+    IntegerAttr,
+    NoneAttr,
+    StringAttr,
+    UnitAttr,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, product
 from mlc.dialects.dtypes import F32, I32
 from mlc.dialects.errors import MlcError
-from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp
+from mlc.dialects.tile.compute import DotOp
 from mlc.dialects.tile.control import INDEX, ForOp, Loop
 from mlc.dialects.tile.copy import CopyOp
-from mlc.dialects.tile.element import ElementsOp, MapOp, ReadOp
-from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter, position
+from mlc.dialects.tile.element import ElementsOp
+from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.memory import AllocOp, StoreOp
@@ -55,20 +62,26 @@ from mlc.dialects.tile.pipeline import (
 )
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.slots import ATOM_ROWS
+from mlc.dialects.tile.turns import PassOp, TurnOp
 from mlc.dialects.tile.types import FragType, TokenType, frag_of, view_of, view_type
-from mlc.dialects.tile.words import Cluster, Raster, Roles, SplitK, Stages, Tile, Word, Words
+from mlc.dialects.tile.words import (
+    Cluster,
+    Overlap,
+    Raster,
+    Roles,
+    SplitK,
+    Stages,
+    Tile,
+    Word,
+    Words,
+)
 from mlc.dialects.tile.work import WorkOp
-from mlc.lazy_dataclass import dataclass
-from mlc.passes.tile.cut import bind, dot_of, tile_of
+from mlc.passes.tile.block_results import SLOT_COLUMNS, TURNS, Place, Results
+from mlc.passes.tile.cut import dot_of, tile_of
 from mlc.passes.tile.matrices import Matrices
 from mlc.passes.tile.pipelines import added, got, ready, release, wait
 from mlc.passes.tile.sums import zeros
 from mlc.passes.tile.terms import plus, smaller
-
-SLOT_COLUMNS = 64
-"""Results of 16 bits in a row of a slot."""
-TURNS = 2
-"""Slots of results that a group uses in turn."""
 
 WordT = TypeVar("WordT", bound=Word)
 
@@ -83,33 +96,7 @@ def form_blocks(kernel: KernelOp, words: Words) -> None:
     _Blocks(kernel, dot, words).form()
 
 
-@dataclass
-class _Place:
-    """Where a consumer stands."""
-
-    item: dict[str, SSAValue]
-    group: SSAValue
-    first: int = 0  # of the columns that are finished together
-
-    def at(self, column: int = 0) -> tuple[tuple[Dim, Dim], list[SSAValue]]:
-        """Row and column of the group's tile, or of columns of it."""
-        named = Positions()
-        rows = named.of(self.item["m"]) + named.of(self.group) * GROUP_ROWS
-        return (rows, named.of(self.item["n"]) + self.first + column), list(named.values)
-
-
-def _reads_elements(op: Operation) -> bool:
-    """Whether what is computed with sums wants registers for elements of a matrix in memory."""
-    reads = (x for x in op.walk() if isinstance(x, ReadOp)) if isinstance(op, MapOp) else ()
-    return any(len(view_of(x.view).shape) > 1 for x in reads)
-
-
 class _Blocks:
-    """
-    `width`: columns that are finished together. Where a matrix is read they are a slot's, or its
-    elements would spill: 120 us instead of 78 of 4000 x 512 x 4000, 0.97 to 1.2 of whole tiles.
-    """
-
     def __init__(self, kernel: KernelOp, dot: DotOp, words: Words) -> None:
         self.kernel, self.dot = kernel, dot
         self.tile = self._word(words, Tile)
@@ -119,20 +106,25 @@ class _Blocks:
         raster = next((w.rows for w in words if isinstance(w, Raster)), 1)
         self.raster = -(-raster // self.cluster) * self.cluster
         self.shares = next((w for w in words if isinstance(w, SplitK)), None)
-        self.stored = 0  # slots of results, in turn
-        known = (Tile, Stages, Roles, Raster, Cluster, SplitK)
+        self.in_turn = any(isinstance(w, Overlap) for w in words)
+        known = (Tile, Stages, Roles, Raster, Cluster, SplitK, Overlap)
         if other := next((w for w in words if not isinstance(w, known)), None):
             names = ", ".join(word.NAME for word in known[1:])
             raise MlcError(f"tiles: {other} beside tile(…): expected {names}")
-        if self.tile.m != GROUP_ROWS * self.roles.consumer:
+        rows = GROUP_ROWS * (1 if self.in_turn else self.roles.consumer)
+        if self.tile.m != rows:
             raise MlcError(
                 f"tiles: {self.tile}: {self.roles.consumer} groups have {GROUP_ROWS} rows each;"
-                f" expected m {GROUP_ROWS * self.roles.consumer}"
+                f" expected m {rows}"
             )
+        if self.in_turn and (self.roles.consumer < 2 or self.shares or self.cluster > 1):
+            raise MlcError(
+                "tiles: overlap(items): expected several consumers, and neither split_k nor cluster"
+            )
+        self.rows = 0 if self.in_turn else GROUP_ROWS  # of a tile, between groups
+        self.slots = 1 if self.in_turn else TURNS
         self.rest = tile_of(dot)[1:]
-        self.width = self.tile.n
-        if any(map(_reads_elements, self.rest)):
-            self.width = min(SLOT_COLUMNS, self.tile.n)
+        self.results = Results(dot, self.rest, self.tile, self.slots)
         self.factors = [
             Matrices.all_of(view, dims)
             for view, dims in zip((dot.lhs, dot.rhs), dot.where(), strict=True)
@@ -172,7 +164,7 @@ class _Blocks:
         for op in self.rest:
             kind = view_of(op.view) if isinstance(op, StoreOp) else None
             if kind is not None and kind.dtype.bytes == 2 and kind.element not in slots:
-                shape = (self.roles.consumer, TURNS, GROUP_ROWS, SLOT_COLUMNS)
+                shape = (self.roles.consumer, self.slots, GROUP_ROWS, SLOT_COLUMNS)
                 slot = view_type(kind.element, tuple(map(Dim.const, shape)), "sw128")
                 alloc = AllocOp.of("worker", slot)
                 alloc.result.name_hint = "out"
@@ -229,8 +221,9 @@ class _Blocks:
             x.name_hint = hint
         return body
 
-    def _work(self, body: Block) -> WorkOp:
+    def _work(self, body: Block, *, in_turn: bool) -> WorkOp:
         """A walk over the items."""
+        marks = {"in_turn": UnitAttr()} if in_turn else {}
         body.add_op(YieldOp.of())
         parts: dict[str, Attribute] = {}
         if self.shares is not None:
@@ -244,13 +237,14 @@ class _Blocks:
                 "raster": IntegerAttr(self.raster, i64),
                 **({"cluster": IntegerAttr(self.cluster, i64)} if self.cluster > 1 else {}),
                 **parts,
+                **marks,
             },
             regions=[Region(body)],
         )
 
     def _role(self, name: str, body: Block, role: Block) -> Region:
         role.args[0].name_hint = name
-        role.add_op(self._work(body))
+        role.add_op(self._work(body, in_turn=self.in_turn and name == "group"))
         role.add_op(YieldOp.of())
         return Region(role)
 
@@ -303,18 +297,36 @@ class _Blocks:
             done = self._sums(body, channel, group)
         else:
             done = self._sums_of_terms(body, channel, group)
-        place = _Place(dict(zip(self.axes, body.args, strict=False)), group)
+        place = Place(dict(zip(self.axes, body.args, strict=False)), group, self.rows)
         if self.shares is None:
-            self._finish(body, done, place, slots)
+            self.results.finish(body, done, place, slots)
         else:
             rest = Block(arg_types=[self.sums])
             rest.args[0].name_hint = "whole"
-            self._finish(rest, rest.args[0], place, slots)
+            self.results.finish(rest, rest.args[0], place, slots)
             rest.add_op(YieldOp.of())
             part = body.args[len(self.axes) :]
             operands = [done, group, *part, *self.partial]
             body.add_op(JoinOp.create(operands=operands, regions=[Region(rest)]))
         return self._role("group", body, role)
+
+    def _add_steps(self, body: Block, channel: SSAValue, loop: ForOp) -> None:
+        """The loop, in the group's turn."""
+        if self.in_turn:
+            body.add_op(self._turn(channel))
+        body.add_op(loop)
+        if self.in_turn:
+            body.add_op(PassOp.create(operands=[channel]))
+
+    def _turn(self, channel: SSAValue) -> TurnOp:
+        """For the steps of an item."""
+        depth = self.sizes["k"].constant
+        if depth is None:
+            raise MlcError(
+                f"tiles: overlap(items): a depth of {self.sizes['k']}; expected a number"
+            )
+        places = IntegerAttr(-(-depth // self.tile.k), i64)
+        return TurnOp.create(operands=[channel], properties={"places": places})
 
     def _sums(self, body: Block, channel: SSAValue, group: SSAValue) -> SSAValue:
         """Products of steps that follow one another without a wait."""
@@ -327,7 +339,7 @@ class _Blocks:
         step.add_op(release(channel, 1))
         step.add_op(YieldOp.of(sums))
         loop = self._steps(body, step, [begin])
-        body.add_op(loop)
+        self._add_steps(body, channel, loop)
         done = added(body, wait(loop.outs[0], 0, self.sums))
         body.add_op(release(channel))
         return done
@@ -349,7 +361,7 @@ class _Blocks:
         step.add_op(release(channel))
         step.add_op(YieldOp.of(added(step, plus(step.args[1], sums, self.sums))))
         loop = self._steps(body, step, [added(body, zeros(self.sums))])
-        body.add_op(loop)
+        self._add_steps(body, channel, loop)
         return loop.outs[0]
 
     def _product(
@@ -357,7 +369,7 @@ class _Blocks:
     ) -> SSAValue:
         """Starts a product of a group's rows of one slot with another slot."""
         named = Positions()
-        rows = named.of(group) * GROUP_ROWS
+        rows = named.of(group) * self.rows if self.rows else Dim.const(0)
         starts = {"m": rows + letter("m"), "n": letter("n"), "k": letter("k")}
         left, right = (
             (slot, ExpressionsAttr(tuple(starts[c] for c in word)))
@@ -370,104 +382,3 @@ class _Blocks:
         )  # fmt: skip
         started.location = self.dot.location
         return added(step, started)
-
-    def _finish(
-        self, body: Block, sums: SSAValue, place: _Place, slots: dict[Attribute, SSAValue]
-    ) -> None:
-        """What follows the product, on the group's tile."""
-        for first in range(0, self.tile.n, self.width):
-            part = sums
-            if self.width < self.tile.n:
-                columns = (first, first + self.width)
-                kind = self._tile(self.dot.result)
-                part = added(body, ExtractOp.of(sums, ((0, GROUP_ROWS), columns), kind))
-            self._finish_columns(body, part, replace(place, first=first), slots)
-
-    def _finish_columns(
-        self, body: Block, sums: SSAValue, place: _Place, slots: dict[Attribute, SSAValue]
-    ) -> None:
-        values: dict[SSAValue, SSAValue] = {self.dot.result: sums}
-        for op in self.rest:
-            match op:
-                case ConvertOp():
-                    kind = self._tile(op.result)
-                    made = ConvertOp.create(operands=[values[op.value]], result_types=[kind])
-                    values[op.result] = added(body, made)
-                case MapOp():
-                    values.update(zip(op.outs, self._map(body, op, values, place), strict=True))
-                case StoreOp():
-                    slot = slots.get(view_of(op.view).element)
-                    self._store(body, op, values[op.value], place, slot)
-                case _:
-                    raise MlcError(f"tiles: {self.tile}: {op.name} follows the product")
-
-    def _tile(self, value: SSAValue) -> FragType:
-        dims = DimsAttr((Dim.const(GROUP_ROWS), Dim.const(self.width)))
-        return FragType(dims, frag_of(value).element, NoneAttr())
-
-    def _map(
-        self, body: Block, op: MapOp, values: dict[SSAValue, SSAValue], place: _Place
-    ) -> Sequence[SSAValue]:
-        at, positions = place.at()
-        if op.positions:
-            raise MlcError(f"tiles: {self.tile}: a region that stands somewhere; expected a whole")
-        region = op.body.clone()
-        if "g" in place.item and op.starts.data:
-            batch = region.block.args[len(op.inputs)]
-            bind(batch, position(0), [place.item["g"]])
-            region.block.erase_arg(batch)
-        starts = [ExpressionsAttr((dim,)) for dim in at]
-        made = MapOp.of(
-            [values[x] for x in op.inputs],
-            starts if op.starts.data else [],
-            positions if op.starts.data else (),
-            [self._tile(x) for x in op.outs],
-            region,
-        )
-        made.location = op.location
-        body.add_op(made)
-        return made.outs
-
-    def _item(self, place: _Place, at: tuple[Dim, Dim], named: Positions) -> dict[str, Dim]:
-        """Where a tile of the result begins, by letter."""
-        batch = {"g": named.of(place.item["g"])} if "g" in place.item else {}
-        return {"m": at[0], "n": at[1], **batch}
-
-    def _store(
-        self, body: Block, op: StoreOp, value: SSAValue, place: _Place, slot: SSAValue | None
-    ) -> None:
-        result = Matrices.of(op.view, op.where())
-        if result.word != "mn":
-            raise MlcError(f"tiles: {self.tile}: a result that is turned; expected rows, columns")
-        if slot is None:
-            at, positions = place.at()
-            named = Positions(positions)
-            moved = result.begin(self._item(place, at, named), whole=True)
-            body.add_op(StoreOp.of(value, op.view, moved, named.values, axes="mn"))
-            return
-        width = min(SLOT_COLUMNS, self.width)
-        part = FragType(
-            DimsAttr((Dim.const(GROUP_ROWS), Dim.const(width))), frag_of(value).element, NoneAttr()
-        )
-        sizes = (("m", GROUP_ROWS), ("n", width))
-        over = tuple((c, ExpressionsAttr((Dim.const(n),))) for c, n in sizes)
-        for number in range(self.width // width):
-            columns = (number * width, (number + 1) * width)
-            piece = value
-            if width < self.width:
-                piece = added(body, ExtractOp.of(value, ((0, GROUP_ROWS), columns), part))
-            named = Positions()
-            number_of_slot = Dim.const(self.stored % TURNS)
-            self.stored += 1
-            turn = ExpressionsAttr((named.of(place.group), number_of_slot))
-            body.add_op(StoreOp.of(piece, slot, turn, named.values))
-            at, positions = place.at(columns[0])
-            named = Positions(positions)
-            target = result.begin(self._item(place, at, named))
-            turn = ExpressionsAttr((named.of(place.group), number_of_slot))
-            body.add_op(
-                CopyOp.of(
-                    (slot, turn), (op.view, target), "m n -> m n", named.values, over=over,
-                    via="tma",
-                )
-            )  # fmt: skip

@@ -32,6 +32,7 @@ from mlc.dialects.tile.slots import (
     place_bytes,
     slot_bytes,
 )
+from mlc.dialects.tile.turns import takers_of
 from mlc.dialects.tile.types import view_of
 
 
@@ -63,7 +64,7 @@ def place_slots(kernel: KernelOp, target: GpuTarget) -> None:
         return
     for op in rings:
         _set(op, BARRIERS, total)
-        total += RING_BARRIERS_BYTES * kind_of(op).depth.data
+        total += RING_BARRIERS_BYTES * (kind_of(op).depth.data + takers_of(op))
     total += SLOT_ALIGNMENT
     if total > target.shared_bytes_per_block:
         raise PlanError(

@@ -30,7 +30,7 @@ from mlc.dialects.tile.pipeline import ChannelOp, ChannelType, PutOp, RolesOp, W
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, Layout, view_type
 from mlc.dialects.tile.words import Overlap, Raster, Roles, Stages, Tile, Word, Words
-from mlc.passes.tile.blocks import SLOT_COLUMNS, TURNS
+from mlc.passes.tile.block_results import SLOT_COLUMNS, TURNS
 from mlc.passes.tile.elements import Memory
 from mlc.passes.tile.pipelines import added
 from mlc.passes.tile.stream_elements import Place

@@ -59,10 +59,18 @@ class Ring:
         self.put = 0
         self.got: dict[object, int] = {}
         self.released: dict[object, int] = {}
+        self.turns: dict[object, tuple[int, int, int]] = {}
+        self.passed = 0  # items of which all places were got
 
-    def join(self, reader: object) -> None:
-        """One more gets each place."""
+    def join(self, reader: object, turn: tuple[int, int, int] | None = None) -> None:
+        """
+        One more gets each place; or takes a turn: it is so many of how many readers, each of which
+        has the next item of so many places.
+        """
         self.got[reader] = self.released[reader] = 0
+        if turn is not None:
+            self.turns[reader] = turn
+            self.got[reader] = self.released[reader] = turn[0] * turn[2]
 
     def _at(self, number: int) -> Sequence[Slot]:
         return self.places[number % len(self.places)]
@@ -93,10 +101,23 @@ class Ring:
         if not behind and self.released[reader] == self.got[reader]:
             raise TileError(f"{spot(op)}: nothing is left to release")
         before = min(self.released.values())
-        self.released[reader] = max(self.released[reader], self.got[reader] - behind)
+        count = max(self.released[reader], self.got[reader] - behind)
+        if reader in self.turns:
+            _, readers, places = self.turns[reader]
+            if count == self.got[reader] and count % places == 0:  # the end of its item
+                count = self.got[reader] = count + (readers - 1) * places
+        self.released[reader] = count
         for number in range(before, min(self.released.values())):
             for slot in self._at(number):
                 slot.close()
+
+    def may_turn(self, reader: object) -> bool:
+        """Whether the items before a reader's next one were passed on."""
+        return self.passed * self.turns[reader][2] == self.got[reader]
+
+    def next_turn(self) -> None:
+        """All places of an item were got."""
+        self.passed += 1
 
     def check_end(self, op: Operation) -> None:
         """TileError unless all that was put was got and released."""
@@ -104,5 +125,6 @@ class Ring:
             kept = count - self.released[reader]
             if kept:
                 raise TileError(f"{spot(op)}: {reader} ends with {kept} places not released")
-            if count != self.put:
-                raise TileError(f"{spot(op)}: {reader} gets {count} of {self.put} places")
+            least = min(self.got.values()) if reader in self.turns else count
+            if least != self.put:
+                raise TileError(f"{spot(op)}: {reader} gets {least} of {self.put} places")

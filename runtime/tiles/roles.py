@@ -25,6 +25,7 @@ from mlc.dialects.tile.pipeline import (
     WaitOp,
 )
 from mlc.dialects.tile.region import yielded
+from mlc.dialects.tile.turns import PassOp, TurnOp
 from mlc.dialects.tile.work import WorkOp
 from mlc.runtime.tiles.memory import TileError, spot
 from mlc.runtime.tiles.places import bound_of
@@ -62,6 +63,7 @@ class Block(Worker):
         self.random = random
         self.name = "the block"
         self.flying: list[Token] = []  # products that are not done, in order
+        self.turn = (0, 1)  # of a role: which of how many groups this is
         self.item = (0, 0)  # which it has a part of, and all steps of it
 
     def control(self, op: Operation) -> Steps:
@@ -81,6 +83,12 @@ class Block(Worker):
             case ReleaseOp():
                 behind = 0 if op.behind is None else op.behind.value.data
                 self.values[op.channel].release(self.name, behind, op)
+                yield None
+            case TurnOp():
+                ring = self.values[op.channel]
+                yield Wait(lambda: ring.may_turn(self.name), spot(op))
+            case PassOp():
+                self.values[op.channel].next_turn()
                 yield None
             case DotStartOp():
                 start = None if op.init is None else self.values[op.init]
@@ -148,7 +156,10 @@ class Block(Worker):
         if op.depth is not None:
             return (yield from self._parts(op, items, bound_of(op.depth, atoms)))
         before, carried = tuple(beyond), [self.values[x] for x in op.inits]
-        for item in items[self.number :: self.team.size]:
+        mine = items[self.number :: self.team.size]
+        if op.in_turn is not None:
+            mine = mine[self.turn[0] :: self.turn[1]]
+        for item in mine:
             yield None
             self.values.update(zip(op.positions, item, strict=True))
             self.values.update(zip(op.before, before, strict=False))
@@ -194,15 +205,17 @@ class Block(Worker):
         strands: dict[str, Steps] = {}
         rings = {id(x): x for x in self.values.values() if isinstance(x, Ring)}
         for number, body in enumerate(op.bodies):
-            got = {inner.channel for inner in body.walk() if isinstance(inner, GetOp)}
+            got = {x.channel: 0 for x in body.walk() if isinstance(x, GetOp)}
+            got |= {x.channel: x.places.value.data for x in body.walk() if isinstance(x, TurnOp)}
             for copy in range(op.copies(number)):
                 role = Block(self.team, self.number, self.symbols, self.plan, self.random)
+                role.turn = copy, op.copies(number)
                 role.name = f"{op.kinds.data[number].data} {copy}"
                 role.values.update(self.values)
                 role.values[body.block.args[0]] = copy
                 strands[f"{role.name} of block {self.number}"] = role.block(body.block)
-                for channel in got:
-                    self.values[channel].join(role.name)
+                for channel, places in got.items():
+                    self.values[channel].join(role.name, (*role.turn, places) if places else None)
         yield from self._together(strands)
         for ring in rings.values():
             ring.check_end(op)

@@ -107,6 +107,14 @@ SUITED: dict[str, tuple[Callable[..., Any], Shapes, str]] = {
     "heads": (scores, ((8, 1024, 3, 12, 64),), "tile(m 128, n 256, k 64)"),
     "turned": (tn, ((512, 256), (512, 768)), "tile(m 64,"),
     "wide": (wide, SQUARE, "tile(m 128, n 256, k 64)"),
+    "much to finish": (
+        gelu,
+        ((8192, 768), (768, 3072)),
+        "tile(m 64, n 192, k 64), stages(6), roles(producer 1, consumer 3, fill 32, sums 160),"
+        " raster(32), overlap(items)",
+    ),
+    "much to finish of many steps": (gelu, ((8192, 4096), (4096, 14336)), "tile(m 128, n 256"),
+    "one tile of each block": (gelu, ((1024, 768), (768, 1024)), "tile(m 64, n 128, k 64)"),
 }
 
 
@@ -163,8 +171,11 @@ SHARED = {
     "clusters": f"{TOGETHER}, cluster(2)",
     "parts": f"{TOGETHER}, split_k(blocks 5, parts 3)",
     "parts of clusters": f"{TOGETHER}, cluster(2), split_k(blocks 6, parts 3)",
+    "turns": f"{TOGETHER.replace('m 128', 'm 64')}, overlap(items)",
+    "turns of three": "tile(m 64, n 64, k 64), stages(4), roles(producer 1, consumer 3, fill 32,"
+    " sums 160), raster(3), overlap(items)",
 }
-"""Words of blocks that work together."""
+"""Words of blocks, or groups of one, that work together."""
 
 
 @pytest.mark.parametrize("workers", [1, 4, 5])

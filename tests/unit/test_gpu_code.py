@@ -15,7 +15,7 @@ from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.known import named_target
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.lowering.emit import joined
-from mlc.passes.gpu.tiles import BLOCK_TILES, BlockTile
+from mlc.passes.gpu.tiles import BLOCK_TILES, TURN_TILES, BlockTile, TurnTile
 from mlc.runtime.ptx import emit_ptx
 from tests.assembler import checked, needs_ptxas
 from tests.plans import candidates, planned, spec
@@ -132,6 +132,17 @@ def test_no_tile_of_blocks_spills(
     ptx = code(f, [spec(512, 512, dtype=dtype) for _ in "ab"], "sm_90a", schedule=schedule)
     assert f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{dtype}.{dtype}" in ptx
     assert (".multicast::cluster" in ptx) == ("cluster" in together)
+    checked(ptx, "sm_90a", tmp_path)
+
+
+@pytest.mark.parametrize("tile", TURN_TILES)
+@pytest.mark.parametrize("f", FORMS)
+def test_no_tile_of_groups_in_turn_spills(
+    f: Callable[..., Any], tile: TurnTile, tmp_path: Path
+) -> None:
+    words = f"tile(m {tile.rows}, n {tile.columns}, k 64), stages(4), roles(producer 1, consumer"
+    schedule = f"{words} {tile.groups}, fill 32, sums 160), raster(2), overlap(items)"
+    ptx = code(f, [spec(512, 512, dtype="bf16") for _ in "ab"], "sm_90a", schedule=schedule)
     checked(ptx, "sm_90a", tmp_path)
 
 

@@ -127,7 +127,17 @@ PARTS = by_words(
     "tile(m 128, n 64, k 64)", "stages(2)", "roles(producer 1, consumer 2)", "raster(2)",
     "split_k(blocks 5, parts 3)",
 )  # fmt: skip
+TURNS = by_words(
+    "tile(m 64, n 64, k 64)", "stages(3)", "roles(producer 1, consumer 2)", "raster(2)",
+    "overlap(items)",
+)  # fmt: skip
+THREE = by_words(
+    "tile(m 64, n 64, k 64)", "stages(4)", "roles(producer 1, consumer 3, fill 32, sums 160)",
+    "raster(2)", "overlap(items)",
+)  # fmt: skip
 PROGRAMS = {
+    "nn, turns": Program(relu_of_nn, ((200, 264), (264, 136)), "bf16", 0.3, TURNS),
+    "nt, turns of three": Program(nt, ((264, 136), (200, 136)), "bf16", 0.2, THREE),
     "nn": Program(relu_of_nn, ((72, 136), (136, 72)), "bf16", 0.2),
     "nt": Program(nt, ((72, 64), (72, 64)), "bf16", 0.2),
     "tn": Program(tn, ((136, 64), (136, 136)), "bf16", 0.2, SMALL),
@@ -326,6 +336,36 @@ def test_faults_of_parts_are_found(name: str, parted: str) -> None:
     assert PARTED.difference(parted) <= PARTED.error
     found = _found(PARTED, parted, PART_FAULTS[name], blocks=3)
     assert re.search(PART_FAULTS[name].message, found), found
+
+
+TURNED = PROGRAMS["nn, turns"]
+TURN_FAULTS = {
+    "nobody waits for a turn": Fault(WAIT, "", f"not brought|nobody has written|{NUMBERS}", 1),
+    "nobody passes": Fault(ARRIVE, "", "nobody can go on", 1),
+    "a group that passes releases a place too": Fault(
+        rf"({ARRIVE})", r"\1 \1", "more arrivals|nobody can go on", 1
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def turned_ring() -> str:
+    return TURNED.loops("cuda:h200")
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("name", ["nn, turns", "nt, turns of three"])
+def test_turns_are_right_in_any_order(name: str, blocks: int) -> None:
+    text = PROGRAMS[name].loops("cuda:h200")
+    for seed in range(3):
+        found = PROGRAMS[name].difference(text, seed=seed, blocks=blocks)
+        assert found <= PROGRAMS[name].error
+
+
+@pytest.mark.parametrize("name", TURN_FAULTS)
+def test_faults_of_turns_are_found(name: str, turned_ring: str) -> None:
+    found = _found(TURNED, turned_ring, TURN_FAULTS[name], blocks=1)
+    assert re.search(TURN_FAULTS[name].message, found), found
 
 
 def _found(program: Program, text: str, fault: Fault, blocks: int = 2) -> str:

@@ -36,6 +36,7 @@ from mlc.dialects.tile.pipeline import (
     WaitOp,
 )
 from mlc.dialects.tile.region import YieldOp, yielded
+from mlc.dialects.tile.turns import PassOp, TurnOp
 from mlc.dialects.tile.types import FragType, TokenType
 from mlc.dialects.tile.work import WorkOp
 from mlc.lowering.gpu.builder import GpuBuilder
@@ -89,10 +90,11 @@ def _role(k: BlockScope, op: RolesOp, number: int, first: int, *, more: bool) ->
     """One role: of a producer's warps one thread copies."""
     b, block = k.b, op.bodies[number].block
     b.add_op(RegistersOp.of(op.registers.data[number].value.data, more=more))
-    k.turns = {x: Turn.begin(ring, x, block) for x, ring in k.rings.items()}
+    own = k.words.add(k.threads.group, -first)
+    k.turns = {x: Turn.begin(ring, x, block, own, k.words) for x, ring in k.rings.items()}
     if ROLES[op.kinds.data[number].data] == "groups":
-        own = k.words.add(k.threads.group, -first)
         k.s.indices[block.args[0]] = k.words.index(own)
+        k.turn = k.s.indices[block.args[0]], op.copies(number)
         lower_block(k, block)
         return
     if op.counts.data[number].value.data != 1 or op.kinds.data[number].data != "producer":
@@ -128,6 +130,10 @@ def _lower(k: BlockScope, op: Operation) -> None:
             k.slots.update(zip(op.slots, k.turns[op.channel].put(words), strict=True))
         case GetOp():
             k.slots.update(zip(op.slots, k.turns[op.channel].get(words), strict=True))
+        case TurnOp():
+            k.turns[op.channel].take(op.places.value.data, words)
+        case PassOp():
+            k.turns[op.channel].pass_on(k.threads.member, words)
         case ReleaseOp():
             behind = 0 if op.behind is None else op.behind.value.data
             k.turns[op.channel].release(behind, k.threads.member, words)
@@ -184,8 +190,8 @@ def _loop(
 
 
 def _channels(block: Block) -> list[SSAValue]:
-    """The channels that a region puts to, gets from or releases, each once."""
-    used = (x.channel for x in block.walk() if isinstance(x, PutOp | GetOp | ReleaseOp))
+    """The channels of which a region has places or waits for its turn, each once."""
+    used = (x.channel for x in block.walk() if isinstance(x, PutOp | GetOp | TurnOp | ReleaseOp))
     return list(dict.fromkeys(used))
 
 
@@ -291,6 +297,8 @@ def _work(k: BlockScope, op: WorkOp) -> None:
         return [*here, *_whole(k, yielded(block))]
 
     bounds = (number, total, blocks)
+    if op.in_turn is not None:
+        bounds = (b.add(number, b.mul(k.turn[0], blocks)), total, b.mul(blocks, k.turn[1]))
     if op.paired is not None:
         bounds = (0, items_of_pairs(b, total, number, blocks), 1)
     if parts is not None:

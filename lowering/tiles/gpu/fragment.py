@@ -83,8 +83,8 @@ def first_place(k: BlockScope) -> tuple[Index, Index]:
     """Row and column of a thread's first pair."""
     words, threads = k.words, k.threads
     row = words.add(words.mul(threads.warp, 16), words.shifted(threads.lane, 2))
-    column = words.mul(words.both(threads.lane, 3), PAIR)
-    return words.index(row), words.index(column)
+    column = k.b.mul(words.index(words.both(threads.lane, 3)), PAIR)  # which pairs divide
+    return words.index(row), column
 
 
 # Products ---------------------------------------------------------------------------------------

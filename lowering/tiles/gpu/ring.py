@@ -15,7 +15,13 @@ from mlc.dialects.gpu_async import (
     BarrierWaitOp,
 )
 from mlc.dialects.tile.copy import CopyOp
-from mlc.dialects.tile.pipeline import ChannelOp, GetOp, PutOp, ReleaseOp, RolesOp
+from mlc.dialects.tile.pipeline import (
+    ChannelOp,
+    GetOp,
+    PutOp,
+    ReleaseOp,
+    RolesOp,
+)
 from mlc.dialects.tile.slots import (
     BARRIERS,
     OFFSET,
@@ -26,6 +32,7 @@ from mlc.dialects.tile.slots import (
     place_bytes,
     slot_bytes,
 )
+from mlc.dialects.tile.turns import TurnOp, takers_of
 from mlc.dialects.tile.types import ViewType, view_of
 from mlc.dialects.tile.work import work_around
 from mlc.lazy_dataclass import dataclass
@@ -55,6 +62,7 @@ class Ring:
     readers: int
     expected: int  # bytes that fill a place
     blocks: int = 1  # of a cluster, which fill each other's places
+    takers: int = 0  # groups that get places in turn
 
     @staticmethod
     def of(op: ChannelOp, shared: Word, words: Words) -> Ring:
@@ -67,7 +75,17 @@ class Ring:
         slots = kind.slots.data
         blocks, filled = _blocks(op), _filled(op)
         readers = _readers(op) * blocks
-        return Ring(kind.depth.data, place_bytes(kind), slots, at, ends, readers, filled, blocks)
+        return Ring(
+            kind.depth.data,
+            place_bytes(kind),
+            slots,
+            at,
+            ends,
+            readers,
+            filled,
+            blocks,
+            takers_of(op),
+        )
 
     def init(self, words: Words) -> None:
         """Makes the barriers."""
@@ -75,6 +93,12 @@ class Ring:
             full = words.add(self.barriers, number * RING_BARRIERS_BYTES)
             for barrier, count in ((full, 1), (words.add(full, _FREE), self.readers)):
                 words.b.add_op(BarrierInitOp.of(words.value(barrier), count))
+        for number in range(self.takers):
+            words.b.add_op(BarrierInitOp.of(words.value(self.passing(number, words)), 1))
+
+    def passing(self, group: Word, words: Words) -> Word:
+        """The barrier at which a group passes."""
+        return self.full(words.add(group, self.depth), words)
 
     def full(self, number: Word, words: Words) -> Word:
         """The barrier of a place that counts what is copied there."""
@@ -112,7 +136,7 @@ def makers_of(op: CopyOp) -> int:
 
 
 def _readers(op: ChannelOp) -> int:
-    """Groups that get every place."""
+    """Groups that get a place."""
     found = 0
     for roles in {x.operation.parent_op() for x in op.result.uses}:
         above = roles
@@ -122,7 +146,7 @@ def _readers(op: ChannelOp) -> int:
             raise MlcError("tiles to GPU: a channel is used outside of roles")
         for number, body in enumerate(above.bodies):
             if any(isinstance(x, GetOp) and x.channel is op.result for x in body.walk()):
-                found = max(found, above.copies(number))
+                found = max(found, 1 if takers_of(op) else above.copies(number))
     return max(found, 1)
 
 
@@ -138,9 +162,11 @@ class Turn:
     parity: Word
     behind: int  # places that it keeps from trip to trip
     held: list[Word] = field(default_factory=list[Word])
+    group: Word = 0
+    order: Word | None = None  # the parity of the group's phase before which others pass
 
     @staticmethod
-    def begin(ring: Ring, channel: SSAValue, role: Block) -> Turn:
+    def begin(ring: Ring, channel: SSAValue, role: Block, group: Word, words: Words) -> Turn:
         """At the role's start: all places are free, none is full."""
         puts = any(isinstance(x, PutOp) and x.channel is channel for x in role.walk())
         behind = (
@@ -148,7 +174,22 @@ class Turn:
             for x in role.walk()
             if isinstance(x, ReleaseOp) and x.channel is channel and x.behind is not None
         )
-        return Turn(ring, 0, int(puts), max(behind, default=0))
+        found = Turn(ring, 0, int(puts), max(behind, default=0))
+        for x in role.walk():
+            if isinstance(x, TurnOp) and x.channel is channel:
+                found._take_turns(group, x.places.value.data, words)
+        return found
+
+    def _take_turns(self, group: Word, places: int, words: Words) -> None:
+        """From the item before a group's first one on, which is nobody's of the first group."""
+        self.group = group
+        self.order = words.value(words.choose(words.equal(group, 0), 1, 0))
+        for number in range(self.ring.takers):
+            item = number - (self.ring.takers - 1)
+            rounds, rest = divmod(item * places, self.ring.depth)
+            mine = words.equal(group, number)
+            self.number = words.choose(mine, rest, self.number)
+            self.parity = words.choose(mine, rounds & 1, self.parity)
 
     def carried(self, words: Words) -> list[SSAValue]:
         """What a loop carries."""
@@ -158,11 +199,14 @@ class Turn:
                 f" {self.behind}, as the role's releases say"
             )
         held = [0] * (self.behind - len(self.held)) + self.held
-        return [words.value(x) for x in (self.number, self.parity, *held)]
+        order = [] if self.order is None else [self.order]
+        return [words.value(x) for x in (self.number, self.parity, *order, *held)]
 
     def resume(self, values: Sequence[SSAValue]) -> None:
         """What a loop has carried here."""
         self.number, self.parity, *held = values
+        if self.order is not None:
+            self.order, *held = held
         self.held = list(held)
 
     def _next(self, words: Words) -> None:
@@ -189,6 +233,34 @@ class Turn:
         found = self.ring.slots_of(self.number, full, words)
         self._next(words)
         return found
+
+    def take(self, places: int, words: Words) -> None:
+        """Waits for the group of the item before; its places are behind."""
+        assert self.order is not None
+        before = words.choose(
+            words.equal(self.group, 0), self.ring.takers - 1, words.add(self.group, -1)
+        )
+        words.b.add_op(
+            BarrierWaitOp.of(words.value(self.ring.passing(before, words)), words.value(self.order))
+        )
+        self.order = words.differ(self.order, 1)
+        rounds, rest = divmod(places * (self.ring.takers - 1), self.ring.depth)
+        self._move(rounds & 1, rest, words)
+
+    def pass_on(self, member: Word, words: Words) -> None:
+        """The next group's turn."""
+        barrier = words.value(self.ring.passing(self.group, words))
+        words.b.add_op(BarrierArriveOp.of(barrier, words.equal(member, 0), None))
+
+    def _move(self, turned: Word, rest: Word, words: Words) -> None:
+        """On by fewer places than there are, in a phase that is turned or not."""
+        self.parity = words.differ(self.parity, turned)
+        if rest == 0:
+            return
+        number = words.add(self.number, rest)
+        inside = words.less(number, self.ring.depth)
+        self.parity = words.choose(inside, self.parity, words.differ(self.parity, 1))
+        self.number = words.choose(inside, number, words.add(number, -self.ring.depth))
 
     def release(self, behind: int, member: Word, words: Words) -> None:
         """

@@ -20,6 +20,7 @@ from mlc.dialects.tile.parts import Part, Parts
 from mlc.dialects.tile.slots import ROW_BYTES
 from mlc.dialects.tile.types import FragType, ViewType, view_of
 from mlc.lazy_dataclass import dataclass
+from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.tiles.gpu.ring import Ring, Slot, Turn
@@ -60,6 +61,8 @@ class BlockScope:
     pairs: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
     kept: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Of a token the registers that its product reads."""
+    turn: tuple[Index, int] = (0, 1)
+    """Of a role which of how many groups this is."""
     piece: tuple[Parts, Part] | None = None
     """Of an item that comes in parts, the one that this block has."""
 

@@ -25,6 +25,7 @@ from mlc.passes.plan.fusion.search import (
     Search,
     follow,
     fuse_all,
+    improved,
     parts_of,
     replay,
 )
@@ -40,6 +41,8 @@ has one plan. Measured: docs/measurements.md, Planner.
 """
 
 BUDGET_MS = 50.0
+IMPROVE_MS, PLAN_MS = 200.0, 0.018
+"""For plans beside those that no search has proved, and of one plan for each op. As above."""
 US = ATTO // 10**6
 
 
@@ -57,7 +60,7 @@ class Planner:
     bound: int = 0
 
     def __post_init__(self) -> None:
-        self._left_ms = self.budget_ms
+        self._left_ms, self._improve_ms = self.budget_ms, IMPROVE_MS
 
     def states(self, block: Block, ownership: Ownership) -> dict[SSAValue, State]:
         """What each computed value of the block becomes (not of the blocks inside it)."""
@@ -95,6 +98,11 @@ class Planner:
         found = search.run(starts)
         self._left_ms -= search.counts.visited * step_ms
         self.counts.add(search.counts)
+        if found.bound < found.cost and self.says:
+            plan_ms = PLAN_MS * len(part)
+            better, tried = improved(table, part, found, int(self._improve_ms / plan_ms))
+            self._improve_ms -= tried * plan_ms
+            found = Found(cost=better.cost, bound=found.bound, choices=better.choices)
         return found
 
 

@@ -107,6 +107,26 @@ def replay(table: Table, part: Sequence[Entry], choices: Choices) -> Found:
     return follow(table, part, lambda entry, _: choices.get(entry.number, "inline"))
 
 
+def improved(table: Table, part: Sequence[Entry], found: Found, most: int) -> tuple[Found, int]:
+    """
+    A plan from which no other decision alone leads to a cheaper one: decisions are turned in their
+    order, again and again, and kept where that pays. At most so many plans are tried; how many.
+    """
+    points = [entry for entry in part if entry.is_point() and entry.forced is None]
+    tried = since = 0
+    while points and tried < most and since < len(points):
+        entry = points[tried % len(points)]
+        tried, since = tried + 1, since + 1
+        state = found.choices.get(entry.number)
+        if state is None:
+            continue
+        other: State = "buffer" if state == "inline" else "inline"
+        turned = replay(table, part, {**found.choices, entry.number: other})
+        if turned.cost < found.cost:
+            found, since = turned, 0
+    return found, tried
+
+
 # Parts ------------------------------------------------------------------------------------------
 
 

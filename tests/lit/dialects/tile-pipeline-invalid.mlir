@@ -232,3 +232,37 @@ mlc_tile.kernel @room(%y: !mlc_tile.view<"M"x"K"xf32>, %partial: !mlc_tile.view<
     }
   }
 }
+
+// -----
+
+mlc_tile.kernel @turns(%a: !mlc_tile.view<"M"x16xbf16>) -> () {
+  %ring = mlc_tile.channel : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+  mlc_tile.roles consumer(2, regs 232) %group {
+    mlc_tile.work %i in "M" step 32 raster 2 {
+      // CHECK: mlc_tile.turn: expected places, and items in turn
+      mlc_tile.turn %ring, 1 : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+    }
+  }
+}
+
+// -----
+
+mlc_tile.kernel @passes(%a: !mlc_tile.view<"M"x16xbf16>) -> () {
+  %ring = mlc_tile.channel : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+  mlc_tile.roles consumer(2, regs 232) %group {
+    mlc_tile.work %i in "M" step 32 raster 2 in_turn {
+      // CHECK: mlc_tile.turn: expected one turn of an item, and one mlc_tile.pass
+      mlc_tile.turn %ring, 1 : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+    }
+  }
+}
+
+// -----
+
+mlc_tile.kernel @pairs(%a: !mlc_tile.view<"M"x16xbf16>) -> () {
+  mlc_tile.roles consumer(2, regs 232) %group {
+    // CHECK: mlc_tile.work: groups take items in turn; expected roles, and whole items of one block
+    mlc_tile.work %i in "M" step 32 raster 1 paired in_turn {
+    }
+  }
+}

@@ -121,3 +121,25 @@ mlc_tile.kernel @parts(%y: !mlc_tile.view<"M"x"K"xf32>) -> () {
     }
   }
 }
+
+// Groups that take items in turn, each with so many places of a ring.
+// CHECK-LABEL: mlc_tile.kernel @turns
+// CHECK:      mlc_tile.work %i_1 in "M" step 32 raster 2 in_turn {
+// CHECK-NEXT:   mlc_tile.turn %ring, 1 : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+// CHECK:        mlc_tile.pass %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+mlc_tile.kernel @turns(%a: !mlc_tile.view<"M"x16xbf16>) -> () workers("M" by 1) {
+  %ring = mlc_tile.channel : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+  mlc_tile.roles producer(1, regs 40) %p {
+    mlc_tile.work %i in "M" step 32 raster 2 {
+      %x = mlc_tile.put %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]> -> !mlc_tile.view<32x16xbf16, sw32>
+      mlc_tile.copy %a[%i, 0] -> %x "m k -> m k" over (m 16, k 16) part via tma
+    }
+  } consumer(2, regs 232) %group {
+    mlc_tile.work %i in "M" step 32 raster 2 in_turn {
+      mlc_tile.turn %ring, 1 : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+      %y = mlc_tile.get %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]> -> !mlc_tile.view<32x16xbf16, sw32>
+      mlc_tile.pass %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+      mlc_tile.release %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+    }
+  }
+}

@@ -60,6 +60,28 @@ builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
 
 // -----
 
+// Groups take tiles in turn: one multiplies, while others finish theirs.
+// CHECK-LABEL: @turns(
+// CHECK:         %out = mlc_tile.alloc worker : !mlc_tile.view<3x1x64x64xbf16, sw128>
+// CHECK:         mlc_tile.work %i in 4096 step 64, %j in 4096 step 192 raster 32 {
+// CHECK:           mlc_tile.put %ring
+// CHECK:         mlc_tile.work %{{.*}} in 4096 step 64, %{{.*}} in 4096 step 192 raster 32 in_turn {
+// CHECK:           mlc_tile.turn %ring, 64 :
+// CHECK-NEXT:      mlc_tile.for %{{.*}} in 4096 step 64 carry
+// CHECK:             mlc_tile.dot_start "mk,kn->mn" %{{[0-9]+}}[m, k], %{{[0-9]+}}[k, n] over (k 64)
+// CHECK:           mlc_tile.pass %ring :
+// CHECK-NEXT:      mlc_tile.wait
+// CHECK:           mlc_tile.store %{{[0-9]+}}, %out[%group, 0]
+builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
+  mlc_tile.kernel @turns(%a: !mlc_tile.view<4096x4096xbf16>, %b: !mlc_tile.view<4096x4096xbf16>) -> (%c: !mlc_tile.view<4096x4096xbf16>) attributes {schedule = #mlc.schedule<[tile(m 64, n 192, k 64), stages(6), roles(producer 1, consumer 3, fill 32, sums 160), raster(32), overlap(items)]>} {
+    %0 = mlc_tile.dot "mk,kn->mn" %a[m, k], %b[k, n] over (k 4096) : !mlc_tile.frag<4096x4096xf32>
+    %1 = mlc_tile.convert %0 : !mlc_tile.frag<4096x4096xf32> to !mlc_tile.frag<4096x4096xbf16>
+    mlc_tile.store %1, %c[m, n] as "mn"
+  }
+}
+
+// -----
+
 // CHECK: tiles: tile(m 96, n 256, k 64): 2 groups have 64 rows each; expected m 128
 builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
   mlc_tile.kernel @rows(%a: !mlc_tile.view<4096x4096xbf16>, %b: !mlc_tile.view<4096x4096xbf16>) -> (%c: !mlc_tile.view<4096x4096xbf16>) attributes {schedule = #mlc.schedule<[tile(m 96, n 256, k 64), stages(4), roles(producer 1, consumer 2), raster(16)]>} {
@@ -85,6 +107,17 @@ builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
 // CHECK: tiles: via(fma) beside tile(…): expected stages, roles, raster
 builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
   mlc_tile.kernel @other(%a: !mlc_tile.view<4096x4096xbf16>, %b: !mlc_tile.view<4096x4096xbf16>) -> (%c: !mlc_tile.view<4096x4096xbf16>) attributes {schedule = #mlc.schedule<[tile(m 128, n 256, k 64), stages(4), roles(producer 1, consumer 2), raster(16), via(fma)]>} {
+    %0 = mlc_tile.dot "mk,kn->mn" %a[m, k], %b[k, n] over (k 4096) : !mlc_tile.frag<4096x4096xf32>
+    %1 = mlc_tile.convert %0 : !mlc_tile.frag<4096x4096xf32> to !mlc_tile.frag<4096x4096xbf16>
+    mlc_tile.store %1, %c[m, n] as "mn"
+  }
+}
+
+// -----
+
+// CHECK: tiles: overlap(items): expected several consumers, and neither split_k nor cluster
+builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
+  mlc_tile.kernel @alone(%a: !mlc_tile.view<4096x4096xbf16>, %b: !mlc_tile.view<4096x4096xbf16>) -> (%c: !mlc_tile.view<4096x4096xbf16>) attributes {schedule = #mlc.schedule<[tile(m 64, n 256, k 64), stages(4), roles(producer 1, consumer 1), raster(16), overlap(items)]>} {
     %0 = mlc_tile.dot "mk,kn->mn" %a[m, k], %b[k, n] over (k 4096) : !mlc_tile.frag<4096x4096xf32>
     %1 = mlc_tile.convert %0 : !mlc_tile.frag<4096x4096xf32> to !mlc_tile.frag<4096x4096xbf16>
     mlc_tile.store %1, %c[m, n] as "mn"
