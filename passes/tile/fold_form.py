@@ -16,6 +16,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.errors import MlcError
+from mlc.dialects.gpu_async import MOST_AXES
 from mlc.dialects.tensor.comparison import ConvertOp, SelectOp
 from mlc.dialects.tensor.elementwise import DivOp, Elementwise, ExpOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.letters import split
@@ -222,8 +223,10 @@ def _fold(op: ContractOp, value: SSAValue, word: str) -> tuple[Fold, str]:
     if width is None:
         raise _unknown(f"sums {op.letters.data!r}")
     wide = rounded(op.operands[number])
-    found = Fold(op, wide, factor, value, turned(value, op.result, result), width)
-    return found, letters
+    stored = turned(value, op.result, result)
+    if len(stored) > MOST_AXES:
+        raise _unknown(f"a result of {len(stored)} axes")
+    return Fold(op, wide, factor, value, stored, width), letters
 
 
 def _product(op: ContractOp, word: str, column: str) -> tuple[FoldProduct, list[str]]:

@@ -15,6 +15,7 @@ from mlc.dialects.analysis.axes import AxisMaps
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import MlcError
+from mlc.dialects.gpu_async import MOST_AXES
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, SelectOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp
 from mlc.dialects.tensor.elementwise import (
@@ -234,7 +235,10 @@ def _values(yielded: SSAValue, values: ContractOp, scores: ContractOp) -> tuple[
         raise _unknown(f"values {values.letters.data!r}")
     to |= {c: VALUE for c in words[1 - number] if c not in to}
     third, result = ("".join(to[c] for c in word) for word in (words[1 - number], result))
-    return weights, third, turned(yielded, values.result, result)
+    result = turned(yielded, values.result, result)
+    if len(result) > MOST_AXES:
+        raise _unknown(f"a result of {len(result)} axes")
+    return weights, third, result
 
 
 def _other_factor(values: ContractOp, weights: SSAValue) -> SSAValue:
@@ -308,6 +312,8 @@ def factor_of(x: SSAValue, word: str, last: str) -> Factor:
         raise _unknown("a factor that is computed")
     if word[-1] != last:
         raise _unknown(f"a factor {word} that is stored turned")
+    if len(word) > MOST_AXES:
+        raise _unknown(f"a factor of {len(word)} axes")
     return Factor(x, word, tuple(starts))
 
 

@@ -84,6 +84,7 @@ def both(q: Any, k: Any, v: Any) -> Any:
 NOT_SUITED = {
     "f32": same(full, 2, 256, 64, dtype="f32"),
     "depth 80": same(full, 2, 256, 80),
+    "six axes": same(full, 2, 2, 2, 2, 130, 64),
     "few columns": same(full, 2, 32, 64),
     "two scores": same(softmax_of_sums, 2, 256, 64),
     "weights are a result": same(both, 2, 256, 64),
@@ -125,6 +126,16 @@ def every_other_head(q: Any, kv: Any) -> Any:
 def some_of_a_sum(q: Any, kv: Any) -> Any:
     k, v = kv + kv
     return full(q, k[:, 1:], v[:, 1:])
+
+
+def test_parts_of_six_axes_are_copied() -> None:
+    """Copies of tiles know five."""
+
+    def heads_of(x: Any) -> Any:
+        return full(*np.transpose(x.reshape(2, 2, 130, 3, 2, 64), (3, 0, 1, 4, 2, 5)))
+
+    text = levels(Attention(heads_of, ((2, 2, 130, 384),))).text("plan")
+    assert re.findall(r'mlc.kernel "(\w+)"', text) == ["copy", "copy", "copy", "stream"]
 
 
 @pytest.mark.parametrize(

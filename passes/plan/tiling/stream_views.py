@@ -9,6 +9,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, product, shape_of
+from mlc.dialects.gpu_async import MOST_AXES
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import ReshapeOp, SliceOp, TransposeOp
@@ -38,7 +39,7 @@ def part_of(op: ContractOp, number: int) -> PartOf | None:
     columns and sums end where memory does, so that copies of tiles fill what is outside.
     """
     found = _walked(op.operands[number])
-    if found is None:
+    if found is None or sum(n != ONE for n in found.shape) > MOST_AXES:
         return None
     while isinstance(found.array.owner, ReshapeOp):
         found = replace(found, array=found.array.owner.x)
