@@ -135,10 +135,13 @@ def finished_seconds(
 def turned_seconds(
     sizes: ProductSizes, tile: TurnTile, finish: Finish, dtype: DType, target: GpuTarget
 ) -> float:
-    """Of groups that take tiles in turn; infinite where blocks have fewer tiles than groups."""
+    """
+    Of groups that take tiles in turn; infinite where blocks have fewer tiles than groups, and where
+    tiles end past the edges: three groups have few registers for where elements are.
+    """
     items = sizes.batches * ceil(sizes.m / tile.rows) * ceil(sizes.n / tile.columns)
     rounds = ceil(items / target.sm_count)
-    if rounds < tile.groups:
+    if rounds < tile.groups or sizes.m % tile.rows or sizes.n % tile.columns:
         return inf
     flops = 2 * tile.rows * tile.columns * sizes.k
     product = flops * target.sm_count / (tile.busy * target.tensor_flops_per_s(dtype))

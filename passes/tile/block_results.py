@@ -56,15 +56,15 @@ def _reads_elements(op: Operation) -> bool:
 class Results:
     """
     What follows the product `dot`, by `rest`, in so many slots of each group. `width`: columns that
-    are finished together. Where a matrix is read they are a slot's, or its elements would spill:
-    120 us instead of 78 of 4000 x 512 x 4000, 0.97 to 1.2 of whole tiles.
+    are finished together. Where a matrix is read, or several are stored, they are a slot's, or
+    elements would spill: 120 us instead of 78 of 4000 x 512 x 4000, 0.97 to 1.2 of whole tiles.
     """
 
     def __init__(self, dot: DotOp, rest: Sequence[Operation], tile: Tile, slots: int) -> None:
         self.dot, self.rest, self.tile, self.slots = dot, rest, tile, slots
         self.stored = 0  # slots of results, in turn
         self.width = tile.n
-        if any(map(_reads_elements, rest)):
+        if any(map(_reads_elements, rest)) or sum(isinstance(x, StoreOp) for x in rest) > 1:
             self.width = min(SLOT_COLUMNS, tile.n)
 
     def finish(

@@ -173,10 +173,18 @@ def bent(a: Any, b: Any, c: Any, r: Any) -> Any:
     return (a @ b) * c + np.tanh(c) * r
 
 
+def several(a: Any, b: Any, c: Any, r: Any) -> Any:
+    h = a @ b + r
+    t = np.tanh(h + h * h * h)
+    return h, t, h * (1 + t) + c
+
+
 @pytest.mark.parametrize(
     ("f", "size", "dtype", "sm"),
-    covering([scaled, bent], [(4000, 512), (1000, 64), (4096, 512)], ["bf16", "f16"], ARCHITECTURES,
-             strength=1),
+    covering(
+        [scaled, bent, several], [(4000, 512), (1000, 64), (4096, 512)], ["bf16", "f16"],
+        ARCHITECTURES, strength=1,
+    ),
 )  # fmt: skip
 def test_nothing_that_follows_a_product_spills(
     f: Callable[..., Any], size: tuple[int, int], dtype: str, sm: str, tmp_path: Path
