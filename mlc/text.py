@@ -288,6 +288,12 @@ def check_program(module: ModuleOp, text: str, name: str) -> None:
         raise SourceError(_at(op, message, text, name, 0))
 
 
+def check_slices(module: ModuleOp, text: str, name: str) -> None:
+    """SourceError at the first slice that may read past the end of an array."""
+    for op, message in wellformed.slices_past_ends(module):
+        raise SourceError(_at(op, message, text, name, 0))
+
+
 def _at(op: Operation, message: str, text: str, name: str, line_offset: int) -> str:
     location = op.location
     if not message.startswith(op.name):

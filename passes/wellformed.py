@@ -21,11 +21,14 @@ from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.op import TensorOp, tensor_fault
 from mlc.dialects.tensor.rule import RuleOp
+from mlc.dialects.tensor.shape import SliceOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernel
 from mlc.passes.plan_faults import plan_faults
 
+ASSUME = "mlc.assume"
+"""What a function takes to be 0 or more: sizes that it was written for."""
 _NUMERICS = ("strict", "standard", "fast")
 
 Fault = tuple[Operation, str]
@@ -54,6 +57,35 @@ def faults(module: ModuleOp) -> Iterator[Fault]:
                 yield found
             else:
                 yield from plan_faults(function, target_of(module))
+
+
+def slices_past_ends(module: ModuleOp) -> Iterator[Fault]:
+    """
+    Slices with known places of axes whose sizes are symbols, where the function does not say
+    (`mlc.assume`) that there are so many: what compiled code would read lies anywhere.
+    """
+    for function in module.body.block.ops:
+        if not isinstance(function, FuncOp):
+            continue
+        said = function.attributes.get(ASSUME)
+        known = said.data if isinstance(said, DimsAttr) else ()
+        for op in function.walk():
+            if not isinstance(op, SliceOp):
+                continue
+            axes = zip(shape_of(op.x.type), op.shape, op.starts(), strict=True)
+            for axis, (extent, count, (offset, step)) in enumerate(axes):
+                ends = offset.constant, (offset + (count - 1) * step).constant
+                if extent.constant is not None or count.constant == 0 or None in ends:
+                    continue
+                last = max(end or 0 for end in ends)
+                room = extent - 1 - last
+                left = [(room - x).constant for x in known]
+                if not any(n is not None and n >= 0 for n in left):
+                    yield (
+                        op,
+                        f"reads element {last} of axis {axis}, which has {extent}; expected"
+                        f' {ASSUME} = #mlc.dims<"{room}"> of the function: so many are there',
+                    )
 
 
 def _signature_faults(function: FuncOp) -> Iterator[Fault]:

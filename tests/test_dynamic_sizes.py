@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.dialects.errors import MlcError
+from mlc.programs import read_module
 
 VECTORS = (
     "np.sort(x) + np.arange(x.shape[0])",
@@ -93,3 +95,30 @@ def test_writing_to_a_view_of_another_shape_writes_to_every_size() -> None:
     for size in (4, 6, 10):
         np.testing.assert_array_equal(function(np.arange(size)), written(np.arange(size)))
     assert function.stats().compilations + function.stats().cache_hits == 1
+
+
+FIRST = """func.func @first(%x: tensor<?xf32, #mlc.dims<"B">>) -> tensor<3xf32> attributes {{mlc.symbols = ["B"]{0}}} {{
+  %0 = mlc.slice %x[<{1}>, <{2}>] : tensor<?xf32, #mlc.dims<"B">> -> tensor<3xf32>
+  func.return %0 : tensor<3xf32>
+}}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(("begin", "step"), [(0, 1), (2, -1)])
+def test_a_text_says_how_many_elements_it_needs(tmp_path: Path, begin: int, step: int) -> None:
+    path = tmp_path / "first.mlir"
+    for said in ("", ', mlc.assume = #mlc.dims<"B - 2">'):
+        path.write_text(FIRST.format(said, begin, step))
+        with pytest.raises(MlcError, match=r'element 2 of axis 0, which has B; expected .*"B - 3"'):
+            read_module(path)
+    path.write_text(FIRST.format(', mlc.assume = #mlc.dims<"B - 5", "B - 3">', begin, step))
+    read_module(path)
+
+
+def test_a_traced_text_says_so(tmp_path: Path) -> None:
+    def ends(x: Any) -> Any:
+        return x[:3] + x[3::-1][:3] + x[1]
+
+    path = tmp_path / "ends.mlir"
+    path.write_text(mlc.compile(ends).lower(mlc.TensorSpec("B")).text("tensor"))
+    read_module(path)
