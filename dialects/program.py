@@ -13,6 +13,8 @@ from mlc.dialects.dims import Dim, DimsAttr, shape_of
 from mlc.dialects.errors import MlcError
 
 SYMBOLS = "mlc.symbols"
+ASSUME = "mlc.assume"
+"""What a function takes to be 0 or more: sizes that it was written for. Calls check it."""
 """Function attribute: the names of its symbols, in the order of a call's sizes."""
 
 DONATED = "mlc.donated"

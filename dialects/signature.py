@@ -60,12 +60,14 @@ class EntrySignature:
     """Arguments, results and symbols of one entry.
 
     `returns_tuple`: None means that one result is returned itself and several as a tuple.
+    `assumed`: what is 0 or more, or else the entry does not take the arguments.
     """
 
     args: tuple[ArgSpec, ...]
     results: tuple[ResultSpec, ...]
     symbols: tuple[str, ...] = ()
     returns_tuple: bool | None = None
+    assumed: tuple[Dim, ...] = ()
 
     @property
     def as_tuple(self) -> bool:
@@ -108,13 +110,20 @@ class CheckSize:
     expected: Dim
 
 
-SolveStep = BindSymbol | CheckSize
+@dataclass(frozen=True)
+class CheckAssumed:
+    """`dim`, whose symbols are bound by then, must be 0 or more."""
+
+    dim: Dim
+
+
+SolveStep = BindSymbol | CheckSize | CheckAssumed
 
 
 def solve(signature: EntrySignature) -> tuple[SolveStep, ...]:
     """
     The steps, in order, that bind each symbol at its first solvable occurrence and check every
-    other size.
+    other size, and then what is assumed of them.
 
     A size is solvable when exactly one of its symbols is still unbound and occurs linearly with a
     constant factor, as in B, 4*B or B + C with C known.
@@ -148,7 +157,7 @@ def solve(signature: EntrySignature) -> tuple[SolveStep, ...]:
             f"({_sizes(dim for _, _, dim in pending)}); expected each symbol as the size of an "
             "axis, or in one that is linear in it; name that axis with dynamic="
         )
-    return tuple(steps)
+    return (*steps, *(CheckAssumed(x) for x in signature.assumed if x.symbols() <= bound))
 
 
 def _step(position: int, axis: int, dim: Dim, bound: set[str]) -> SolveStep | None:
@@ -172,10 +181,24 @@ def _sizes(dims: Iterable[Dim]) -> str:
     return ", ".join(str(dim) for dim in dims) or "no size mentions them"
 
 
+def wanted(signature: EntrySignature, count: int | None = None) -> str:
+    """What it takes, in words; `count`: of the arguments, the first ones."""
+    args = ", ".join(
+        f"{arg.dtype}[{', '.join(map(str, arg.dims))}]" if arg.kind == "array" else arg.kind
+        for arg in signature.args[:count]
+    )
+    assumed = ", ".join(f"{dim} >= 0" for dim in signature.assumed)
+    return f"({args}){f' where {assumed}' if assumed else ''}"
+
+
 def solved(steps: Sequence[SolveStep], shapes: Sequence[Sequence[int]]) -> dict[str, int] | None:
     """The symbols' values for arguments of these shapes; None where a step does not hold."""
     symbols: dict[str, int] = {}
     for step in steps:
+        if isinstance(step, CheckAssumed):
+            if step.dim.evaluate(symbols) < 0:
+                return None
+            continue
         size = shapes[step.arg][step.axis]
         if isinstance(step, BindSymbol):
             value, rest = divmod(size - step.offset.evaluate(symbols), step.scale)

@@ -13,43 +13,16 @@ from __future__ import annotations
 
 from mlc.dialects import abi
 from mlc.dialects.dims import Dim, product
-from mlc.dialects.signature import ArgSpec, BindSymbol, EntrySignature, ResultSpec, solve
+from mlc.dialects.signature import (
+    ArgSpec,
+    BindSymbol,
+    CheckAssumed,
+    EntrySignature,
+    ResultSpec,
+    solve,
+)
 from mlc.lowering.function_text import FunctionText
-
-_DECLARATIONS = f"""\
-@{abi.STATE_SYMBOL} = external global [{abi.STATE_BYTES} x i8], align 8
-@mlc_interrupts = external global i64
-@mlc_never = external global i64
-@mlc_main_thread = external global i64
-@PyArray_Type = external global i8
-@PyFloat_Type = external global i8
-@PyLong_Type = external global i8
-@PyBool_Type = external global i8
-@_Py_TrueStruct = external global i8
-@_Py_NoneStruct = external global i8
-@status_format = private constant [5 x i8] c"iLLL\\00"
-declare ptr @mlc_context_new()
-declare void @mlc_interruptible(ptr)
-declare void @mlc_uninterruptible(ptr)
-declare i64 @mlc_float_state()
-declare void @mlc_restore_float_state(i64)
-declare ptr @mlc_pool_array(i32, ptr, i32)
-declare ptr @PyArray_New(ptr, i32, ptr, i32, ptr, ptr, i32, i32, ptr)
-declare ptr @PyArray_Return(ptr)
-declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
-declare ptr @PyObject_CallFunction(ptr, ptr, ...)
-declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
-declare ptr @PyTuple_New(i64)
-declare i32 @PyTuple_SetItem(ptr, i64, ptr)
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
-declare i64 @PyThread_get_thread_ident()
-declare ptr @PyErr_NoMemory()
-declare void @Py_IncRef(ptr)
-declare void @Py_DecRef(ptr)
-declare i64 @llvm.smin.i64(i64, i64)
-declare i64 @llvm.smax.i64(i64, i64)
-"""
+from mlc.lowering.shim_declarations import DECLARATIONS
 
 OPT_LEVEL = 0
 """
@@ -72,7 +45,7 @@ def emit_shim(signature: EntrySignature, name: str, *, work_ns: Dim | int | None
     )
     globals_ = [f"@{abi.dtype_symbol(dtype)} = external global i32" for dtype in runtime_dtypes]
     entry = f"declare i32 @{name}(ptr, ptr, ptr, ptr)"
-    return "\n".join([_DECLARATIONS, *globals_, entry, *writer.lines, ""])
+    return "\n".join([DECLARATIONS, *globals_, entry, *writer.lines, ""])
 
 
 class _Shim(FunctionText):
@@ -243,6 +216,9 @@ class _Shim(FunctionText):
 
     def _solve_sizes(self) -> None:
         for step in solve(self.signature):
+            if isinstance(step, CheckAssumed):
+                self.require(self.value(f"icmp sge i64 {self.polynomial(step.dim)}, 0"))
+                continue
             size = self._sizes[step.arg, step.axis]
             if isinstance(step, BindSymbol):
                 self._bind(step, size)

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mlc.artifact import CONSTANT, SIZE, THREADS, MemoryPlan, computed
+from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.program import entry_function
 from mlc.dialects.signature import EntrySignature, solve
@@ -241,6 +242,8 @@ class CProgram:
         solve(self.signature)  # C gives the symbols; a program that cannot find them is none
         for symbol in self.signature.symbols:
             yield f"  if ({symbol} < 0) return MLC_BAD_ARGUMENT;"
+        for dim in self.signature.assumed:
+            yield f"  if (({_in_c(dim)}) < 0) return MLC_BAD_ARGUMENT;"
         yield "  args[0] = outs[0] = 0;"
         yield "  sizes[0] = 0;"
         for k, name in enumerate(self.names):
@@ -252,6 +255,11 @@ class CProgram:
             yield f"  outs[{k}] = (void *){place};"
         yield f"  return {self.name}(context, args, sizes, outs);"
         yield "}"
+
+
+def _in_c(dim: Dim) -> str:
+    """An expression; sizes are not negative, so that C's division is that of sizes."""
+    return str(dim).replace("//", "/")
 
 
 _CONTEXT = """#include <stdint.h>

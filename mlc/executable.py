@@ -18,7 +18,7 @@ from mlc.artifact import FORMAT, Artifact
 from mlc.backends import Level, backend_of
 from mlc.collector import collector_off, imported
 from mlc.dialects.program import UNROLLED, entry_function
-from mlc.dialects.signature import EntrySignature
+from mlc.dialects.signature import EntrySignature, wanted
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.fingerprint import fingerprint
@@ -338,13 +338,9 @@ def _loaded_from_cache(
 
 def _refuse(name: str, signature: EntrySignature) -> Callable[..., object]:
     def refuse(*args: object, **kwargs: object) -> object:
-        wanted = ", ".join(
-            f"{arg.dtype}[{', '.join(map(str, arg.dims))}]" if arg.kind == "array" else arg.kind
-            for arg in signature.args
-        )
         found = ", ".join(
             f"{getattr(x, 'dtype', type(x).__name__)}{list(getattr(x, 'shape', ()))}" for x in args
         )
-        raise TypeError(f"{name} is compiled for ({wanted}), found ({found})")
+        raise TypeError(f"{name} is compiled for {wanted(signature)}, found ({found})")
 
     return refuse

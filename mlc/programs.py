@@ -22,10 +22,10 @@ from xdsl.ir import Attribute
 from mlc.backends import Level
 from mlc.command_line import UsageError, arguments_of
 from mlc.dialects.analysis.aliases import donations_of
-from mlc.dialects.dims import Shape, as_tensor, shape_of
+from mlc.dialects.dims import DimsAttr, Shape, as_tensor, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
-from mlc.dialects.program import entry_function, symbols_of
+from mlc.dialects.program import ASSUME, entry_function, symbols_of
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.frontend.call.compile import Compiled, settings_of
@@ -146,6 +146,7 @@ def signature_of(function: FuncOp) -> EntrySignature:
         ),
         results=tuple(ResultSpec(*parts(t), replaced.get(k)) for k, t in enumerate(outputs)),
         symbols=symbols_of(function),
+        assumed=said.data if isinstance(said := function.attributes.get(ASSUME), DimsAttr) else (),
     )
 
 

@@ -25,7 +25,7 @@ from mlc.artifact import Artifact, packed, unpacked
 from mlc.dialects import abi
 from mlc.dialects.errors import MlcError
 from mlc.dialects.launch import LaunchPlan
-from mlc.dialects.signature import EntrySignature
+from mlc.dialects.signature import EntrySignature, wanted
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.features import FLAGS, lacking
 from mlc.runtime.jit import LoadError
@@ -272,11 +272,7 @@ def _entry(artifact: Artifact, captured: int) -> Any:
 
 
 def _refuse(artifact: Artifact, captured: int) -> Callable[..., NoReturn]:
-    args = artifact.signature.args
-    wanted = ", ".join(
-        f"{arg.dtype}[{', '.join(map(str, arg.dims))}]" if arg.kind == "array" else arg.kind
-        for arg in args[: len(args) - captured]
-    )
+    takes = wanted(artifact.signature, len(artifact.signature.args) - captured)
 
     def refuse(*given: object, **kwargs: object) -> NoReturn:
         shown = given[: len(given) - captured]
@@ -284,6 +280,6 @@ def _refuse(artifact: Artifact, captured: int) -> Callable[..., NoReturn]:
             f"{getattr(x, 'dtype', type(x).__name__)}{list(getattr(x, 'shape', ()))}" for x in shown
         ]
         found += [f"{name}=…" for name in kwargs]
-        raise TypeError(f"{artifact.name} takes ({wanted}), found ({', '.join(found)})")
+        raise TypeError(f"{artifact.name} takes {takes}, found ({', '.join(found)})")
 
     return refuse

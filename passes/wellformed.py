@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from mlc.dialects.dims import Dim, DimsAttr, shape_of
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.program import DONATED, SYMBOLS, symbols_of
+from mlc.dialects.program import ASSUME, DONATED, SYMBOLS, symbols_of
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, YieldOp
@@ -27,8 +27,6 @@ from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernel
 from mlc.passes.plan_faults import plan_faults
 
-ASSUME = "mlc.assume"
-"""What a function takes to be 0 or more: sizes that it was written for."""
 _NUMERICS = ("strict", "standard", "fast")
 
 Fault = tuple[Operation, str]

@@ -122,3 +122,16 @@ def test_a_traced_text_says_so(tmp_path: Path) -> None:
     path = tmp_path / "ends.mlir"
     path.write_text(mlc.compile(ends).lower(mlc.TensorSpec("B")).text("tensor"))
     read_module(path)
+
+
+def test_what_is_compiled_for_many_elements_refuses_few(tmp_path: Path) -> None:
+    def first(x: Any) -> Any:
+        return x[:33].sum()
+
+    compiled = mlc.compile(first).lower(mlc.TensorSpec("B")).compile()
+    compiled.save(tmp_path / "first.mlc")
+    x = np.ones(40, np.float32)
+    for run in (compiled, mlc.load(tmp_path / "first.mlc")):
+        assert run(x) == 33
+        with pytest.raises(TypeError, match=r"f32\[B\]\) where B - 33 >= 0, found \(float32\[5\]"):
+            run(x[:5])

@@ -320,6 +320,7 @@ def _entry_signature(
         ),
         symbols=tuple(trace.symbols),
         returns_tuple=returns_tuple,
+        assumed=tuple(assumption.dim for assumption in trace.assumptions),
     )
 
 

@@ -24,7 +24,7 @@ from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.dims import Dim, DimsAttr, Shape, tensor_type
 from mlc.dialects.dtypes import DType, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError
-from mlc.dialects.program import DONATED, unrolled_attributes
+from mlc.dialects.program import ASSUME, DONATED, unrolled_attributes
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp
 from mlc.frontend.errors import (
@@ -261,7 +261,7 @@ class Trace:
         if self.symbols:
             function.attributes["mlc.symbols"] = ArrayAttr([StringAttr(s) for s in self.symbols])
         if self.assumptions:
-            function.attributes["mlc.assume"] = DimsAttr(tuple(a.dim for a in self.assumptions))
+            function.attributes[ASSUME] = DimsAttr(tuple(a.dim for a in self.assumptions))
         function.attributes.update(unrolled_attributes(self.unrolled))
         return ModuleOp([function], {"mlc.numerics": StringAttr(numerics)})
 

@@ -64,8 +64,8 @@ class GuardedEntry:
         assert len(arrays) == len(specs)
         found: dict[str, int] = {}
         for step in self._steps:
-            size = arrays[step.arg].shape[step.axis]
             if isinstance(step, BindSymbol):
+                size = arrays[step.arg].shape[step.axis]
                 found[step.symbol] = (size - step.offset.evaluate(found)) // step.scale
         for spec, x in zip(specs, arrays, strict=True):
             assert x.dtype == named_dtype(spec.dtype).numpy
