@@ -13,9 +13,10 @@ from mlc.dialects.dims import Dim, DimsAttr, shape_of
 from mlc.dialects.errors import MlcError
 
 SYMBOLS = "mlc.symbols"
-ASSUME = "mlc.assume"
-"""What a function takes to be 0 or more: sizes that it was written for. Calls check it."""
 """Function attribute: the names of its symbols, in the order of a call's sizes."""
+
+ASSUME = "mlc.assume"
+"""Function attribute: what it takes to be 0 or more, sizes that it was written for."""
 
 DONATED = "mlc.donated"
 """Argument attribute: the number of the result that takes the place of the argument."""

@@ -17,7 +17,7 @@ from mlc.artifact import CONSTANT, SIZE, THREADS, MemoryPlan, computed
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.program import entry_function
-from mlc.dialects.signature import EntrySignature, solve
+from mlc.dialects.signature import CheckAssumed, EntrySignature, solve
 from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.target.intrinsics import extensions_in
 from mlc.error_sites import sites_of
@@ -239,11 +239,12 @@ class CProgram:
         yield f"static inline int32_t {self.name}_call({', '.join(parameters)}) {{"
         yield f"  void *args[{max(1, len(args))}], *outs[{max(1, len(results))}];"
         yield f"  int64_t sizes[{max(1, len(self.signature.symbols))}];"
-        solve(self.signature)  # C gives the symbols; a program that cannot find them is none
+        steps = solve(self.signature)  # C gives the symbols; a program must be able to find them
         for symbol in self.signature.symbols:
             yield f"  if ({symbol} < 0) return MLC_BAD_ARGUMENT;"
-        for dim in self.signature.assumed:
-            yield f"  if (({_in_c(dim)}) < 0) return MLC_BAD_ARGUMENT;"
+        for step in steps:
+            if isinstance(step, CheckAssumed):
+                yield f"  if (({_in_c(step.dim)}) < 0) return MLC_BAD_ARGUMENT;"
         yield "  args[0] = outs[0] = 0;"
         yield "  sizes[0] = 0;"
         for k, name in enumerate(self.names):

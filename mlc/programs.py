@@ -40,7 +40,7 @@ from mlc.passes.plan.fusion.form_kernels import general_arguments
 from mlc.passes.plan.tiling.choose_tiles import LIMIT
 from mlc.passes.tensor.prove_bounds import drop_unproven
 from mlc.pipeline import level_of
-from mlc.text import check_program, check_slices, parse_text, verify_text
+from mlc.text import check_program, parse_text, verify_text
 
 if TYPE_CHECKING:
     from mlc.passes.report.explain.edges import Line
@@ -120,8 +120,7 @@ def read_module(path: Path) -> tuple[ModuleOp, EntrySignature]:
             f"{path} is at the loops level, where arguments have no shapes any more;"
             " expected the tensor or the plan level (mlc opt reads all of them)"
         )
-    check_program(module, text, str(path))
-    check_slices(module, text, str(path))
+    check_program(module, text, str(path), runs=True)
     drop_unproven(module)
     try:
         return module, signature_of(entry_function(module))

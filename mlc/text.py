@@ -10,6 +10,7 @@ import traceback
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -282,15 +283,13 @@ def _faults(module: ModuleOp) -> Iterator[tuple[Operation, str]]:
     yield from dominance.faults(module)
 
 
-def check_program(module: ModuleOp, text: str, name: str) -> None:
-    """SourceError at the first op that fits neither the tensor nor the plan level."""
-    for op, message in wellformed.faults(module):
-        raise SourceError(_at(op, message, text, name, 0))
-
-
-def check_slices(module: ModuleOp, text: str, name: str) -> None:
-    """SourceError at the first slice that may read past the end of an array."""
-    for op, message in wellformed.slices_past_ends(module):
+def check_program(module: ModuleOp, text: str, name: str, *, runs: bool = False) -> None:
+    """
+    SourceError at the first op that fits neither the tensor nor the plan level, or, of a program
+    that `runs`, at the first slice that may read past the end of an array.
+    """
+    late = wellformed.slices_past_ends(module) if runs else ()
+    for op, message in chain(wellformed.faults(module), late):
         raise SourceError(_at(op, message, text, name, 0))
 
 

@@ -21,7 +21,7 @@ from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.op import TensorOp, tensor_fault
 from mlc.dialects.tensor.rule import RuleOp
-from mlc.dialects.tensor.shape import SliceOp
+from mlc.dialects.tensor.shape import SliceOp, known_ends
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernel
@@ -72,10 +72,10 @@ def slices_past_ends(module: ModuleOp) -> Iterator[Fault]:
                 continue
             axes = zip(shape_of(op.x.type), op.shape, op.starts(), strict=True)
             for axis, (extent, count, (offset, step)) in enumerate(axes):
-                ends = offset.constant, (offset + (count - 1) * step).constant
-                if extent.constant is not None or count.constant == 0 or None in ends:
+                ends = known_ends(count, offset, step)
+                if extent.constant is not None or ends is None:
                     continue
-                last = max(end or 0 for end in ends)
+                last = max(ends)
                 room = extent - 1 - last
                 left = [(room - x).constant for x in known]
                 if not any(n is not None and n >= 0 for n in left):

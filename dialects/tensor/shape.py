@@ -266,6 +266,12 @@ class ReshapeOp(TensorOp):
         return b(ReshapeOp, operands[0], declared=tensor_type(self.dtype.ir, shape))
 
 
+def known_ends(count: Dim, offset: Dim, step: Dim | int) -> tuple[int, int] | None:
+    """The first and the last place that a slice reads of an axis; None where nobody knows."""
+    first, last = offset.constant, (offset + (count - 1) * step).constant
+    return None if first is None or last is None or count.constant == 0 else (first, last)
+
+
 @irdl_op_definition
 class SliceOp(IndexMapped):
     """
@@ -303,10 +309,10 @@ class SliceOp(IndexMapped):
             )
         bounds = zip(before, after, offsets.data, steps.data, strict=True)
         for axis, (size, count, offset, step) in enumerate(bounds):
-            first, last = offset.constant, (offset + (count - 1) * step).constant
-            extent = size.constant
-            if extent is None or first is None or last is None or count.constant == 0:
+            extent, ends = size.constant, known_ends(count, offset, step)
+            if extent is None or ends is None:
                 continue
+            first, last = ends
             if not (0 <= first < extent and 0 <= last < extent):
                 raise ShapeError(
                     f"mlc.slice: axis {axis} has {extent} elements;"

@@ -23,10 +23,11 @@ from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, Transpose
 from mlc.dialects.tensor.terms import OfTermsOp
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.slots import ROW_BYTES
-from mlc.dialects.tile.words import Overlap, Raster, Roles, SplitK, Stages, Tile, Words
+from mlc.dialects.tile.words import Overlap, Raster, Roles, SplitK, Stages, Tile, Word, Words
 from mlc.passes.gpu.tiles import (
     BLOCK_TILES,
     MOST_PARTS,
+    REGISTERS_OF_THREE,
     TERM_TILES,
     TURN_TILES,
     BlockTile,
@@ -44,7 +45,6 @@ from mlc.passes.tile.matrices import ALIGNED_BYTES, keeps_values
 RESULTS = 8  # side by side, of which rows of results are multiples: a box of 16 bits has so many
 LEAST = 64  # columns of B and summed elements from which a tile is worth it
 SLACK_BYTES = 2048  # barriers, and where slots begin
-REGISTERS = {2: (40, 232), 3: (32, 160)}  # of threads that copy, and multiply, by groups
 TURN_CAUTION = 1.06  # how much longer groups in turn are taken to be, against those together
 CAUTION = 1.03  # how much longer parts are taken to be than predicted, against whole tiles
 RASTER_ROWS = 2048
@@ -60,44 +60,34 @@ def blocks_of(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> Iterator[W
     terms = [len(terms_of(x)) for x in _rows_first(op)]
     dtype = _dtype(terms_of(op.lhs)[0])
 
-    def stages(rows: int, columns: int, slots: int) -> int:
-        """Steps that are there at once, beside so many slots of each dtype of results."""
+    def formed(rows: int, columns: int, roles: Roles, slots: int, *others: Word) -> Words:
+        """With so many slots of each dtype of results; none without room for two steps."""
         results = len(narrow) * slots * GROUP_ROWS * ROW_BYTES
         step = ROW_BYTES * (rows * terms[0] + columns * terms[1])
-        return (target.shared_bytes_per_block - SLACK_BYTES - results) // step
+        depth = (target.shared_bytes_per_block - SLACK_BYTES - results) // step
+        tile = Tile(rows, columns, ROW_BYTES // dtype.bytes)
+        raster = Raster(max(1, RASTER_ROWS // rows))
+        return (tile, Stages(depth), roles, raster, *others) if depth >= 2 else ()
 
     def together(tile: BlockTile, parts: int) -> Words:
         groups = tile.rows // GROUP_ROWS
-        depth = stages(tile.rows, tile.columns, 2 * groups)
-        return () if depth < 2 else (
-            Tile(tile.rows, tile.columns, ROW_BYTES // dtype.bytes),
-            Stages(depth),
-            Roles(1, groups),
-            Raster(max(1, RASTER_ROWS // tile.rows)),
-            *([SplitK(target.sm_count, parts)] if parts > 1 else []),
-        )  # fmt: skip
+        shared = [SplitK(target.sm_count, parts)] if parts > 1 else []
+        return formed(tile.rows, tile.columns, Roles(1, groups), 2 * groups, *shared)
 
     def in_turn(tile: TurnTile) -> Words:
-        depth = stages(tile.rows, tile.columns, tile.groups)
-        return () if depth < 2 else (
-            Tile(tile.rows, tile.columns, ROW_BYTES // dtype.bytes),
-            Stages(depth),
-            Roles(1, tile.groups, *REGISTERS[tile.groups]),
-            Raster(tile.raster),
-            Overlap("items"),
-        )  # fmt: skip
+        roles = Roles(1, tile.groups, *REGISTERS_OF_THREE)
+        return formed(tile.rows, tile.columns, roles, tile.groups, Overlap("items"))
 
     found = list(_by_time(sizes, dtype, target, terms=sum(terms) > 2))
     words = [together(*x) for x in found]
     if sum(terms) == 2:
         finish, (tile, parts) = _finish(kernel, op), found[0]
         moved = sizes.moved_s(dtype, target)
-        times = [(turned_seconds(sizes, x, finish, dtype, target), x) for x in TURN_TILES]
-        times.sort(key=lambda x: x[0])
-        best = finished_seconds(sizes, tile, finish, dtype, target, parts)
-        turned = [in_turn(x) for time, x in times if time < inf]
-        first = max(times[0][0], moved) * TURN_CAUTION < max(best, moved)
-        words = [*turned, *words] if first else [words[0], *turned, *words[1:]]
+        best = max(finished_seconds(sizes, tile, finish, dtype, target, parts), moved)
+        times = {x: turned_seconds(sizes, x, finish, dtype, target) for x in TURN_TILES}
+        turned = [in_turn(x) for x in sorted(times, key=times.__getitem__) if times[x] < inf]
+        late = int(max(min(times.values()), moved) * TURN_CAUTION >= best)
+        words[late:late] = turned
     yield from filter(None, words)
 
 

@@ -14,6 +14,7 @@ from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.words import Overlap, Raster, Roles, Stages, Tile, Words
 from mlc.passes.gpu.block import SLACK_BYTES
+from mlc.passes.gpu.tiles import REGISTERS_OF_THREE
 from mlc.passes.tile.fold_form import FoldForm, reads_elements
 from mlc.passes.tile.stream_block import StreamBlock
 from mlc.passes.tile.stream_form import VALUE, StreamForm
@@ -25,7 +26,7 @@ COLUMNS = 128  # of scores in a trip, and of a factor that leaves registers for 
 CROWDED = 112  # of scores in a trip, where 128 spill up to 20 bytes
 NARROW = 64  # columns of factors of which more groups have room
 FEW = 32  # columns of a trip with few registers: 1.01 to 1.03 of the time of 64, which spill
-MANY = ((3, 128, (32, 160), 1.0), (4, 64, (32, 112), 1.09))
+MANY = ((3, 128, REGISTERS_OF_THREE, 1.0), (4, 64, (32, 112), 1.09))
 """
 Groups that have room, columns of a trip, registers, and time for a row. SOURCE:
 docs/measurements.md, "Rows, attention and blocks on a GPU".

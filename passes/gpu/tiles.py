@@ -56,19 +56,20 @@ TERM_TILES = (
 @dataclass(frozen=True)
 class TurnTile:
     """
-    A tile that one of several groups multiplies while others finish theirs; the share of the peak
-    that is reached so, and how many rows of tiles blocks take together.
+    A tile that one of several groups multiplies while others finish theirs, and the share of the
+    peak that is reached so.
     """
 
     rows: int
     columns: int
     groups: int
     busy: float
-    raster: int
 
 
-TURN_TILES = (TurnTile(64, 192, 3, 0.62, 32),)
+TURN_TILES = (TurnTile(64, 192, 3, 0.62),)
 """Measured, as above, "Groups in turn"."""
+REGISTERS_OF_THREE = (32, 160)
+"""Of threads that copy, and of those of three groups: a multiprocessor's are 65,536."""
 
 FINISH_S, READ_S = 3.1e-12, 1.2e-10
 """Of an element of a tile that both groups finish: for the weight of an addition, and for an

@@ -11,6 +11,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.errors import DTypeError
+from mlc.dialects.program import ASSUME, SYMBOLS
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.derivative.emit import Emitter, is_differentiable
 from mlc.passes.tensor.derivative.forward import push_forward
@@ -65,7 +66,7 @@ class DifferentiatePass(ModulePass):
             ([x.type for x in block.args], [x.type for x in results]),
             Region(new.body.detach_block(block)),
         )
-        for name in ("mlc.symbols", "mlc.assume"):
+        for name in (SYMBOLS, ASSUME):
             if name in function.attributes:
                 made.attributes[name] = function.attributes[name]
         return made

@@ -30,7 +30,7 @@ from mlc.dialects.tensor.elementwise import (
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.fusion.block_graph import BlockGraph
 from mlc.passes.plan.tiling.online_reduction import Shifted, Walks
@@ -38,10 +38,12 @@ from mlc.passes.plan.tiling.tile_groups import Group, Growth, starts_of
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tile.axes import source
 from mlc.passes.tile.stream_block import StreamBlock
+from mlc.passes.tile.view_walk import ONE, ViewWalk
 
 VALUE = "V"
 """The letter of columns that only the second product's result has."""
 FIXED = "."
+"""In place of a letter, along an axis of which one place counts."""
 
 
 @dataclass(frozen=True)
@@ -289,32 +291,21 @@ def rounded(x: SSAValue) -> SSAValue:
 
 def factor_of(x: SSAValue, word: str, last: str) -> Factor:
     """What is widened, turned, and taken as a part of an array, before it is multiplied."""
-    starts = [0] * len(word)
-    while isinstance(op := x.owner, ConvertOp | TransposeOp | SliceOp | ReshapeOp):
-        if isinstance(op, TransposeOp):
-            (before,), after = split(op.letters.data)
-            starts = [starts[after.index(c)] for c in before]
-            word = "".join(word[after.index(c)] for c in before)
-        elif isinstance(op, SliceOp):
-            found = [(offset.constant, step) for offset, step in op.starts()]
-            if any(at is None or step != 1 for at, step in found):
-                raise _unknown("a factor of which places are left out")
-            starts = [n + (at or 0) for n, (at, _) in zip(starts, found, strict=True)]
-        elif isinstance(op, ReshapeOp):
-            if not op.unit_axes_only():
-                raise _unknown("a factor that is regrouped")
-            kept = iter(range(len(word)))
-            axes = [None if n.constant == 1 else next(kept) for n in shape_of(op.x.type)]
-            starts = [0 if k is None else starts[k] for k in axes]
-            word = "".join(FIXED if k is None else word[k] for k in axes)
+    sizes = shape_of(x.type)
+    walk = ViewWalk(sizes)
+    while isinstance(op := x.owner, ConvertOp) or walk.through(op):
+        assert isinstance(op, Operation)
         x = op.operands[0]
     if not isinstance(x, BlockArgument):
         raise _unknown("a factor that is computed")
+    letters = (c for c, n in zip(word, sizes, strict=True) if n != ONE)
+    named = dict(zip(walk.axes, letters, strict=True))
+    word = "".join(named.get(axis, FIXED) for axis in range(len(walk.starts)))
     if word[-1] != last:
         raise _unknown(f"a factor {word} that is stored turned")
     if len(word) > MOST_AXES:
         raise _unknown(f"a factor of {len(word)} axes")
-    return Factor(x, word, tuple(starts))
+    return Factor(x, word, tuple(walk.starts))
 
 
 # Masks ------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class Planner:
     target: Target = field(default_factory=lambda: named_target("avx2"))
     forced: Mapping[SSAValue, State] = field(default_factory=dict[SSAValue, State])
     budget_ms: float = BUDGET_MS
-    says: bool = True  # whether decisions are remarks: not where the plan is a guess
+    says: bool = True  # decisions are remarks, and improved: not where the plan is a guess
     counts: Counts = field(default_factory=Counts)
     cost: int = 0
     bound: int = 0

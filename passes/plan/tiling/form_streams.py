@@ -200,7 +200,7 @@ def _between(last: ContractOp, end: TensorOp, *, shared: bool) -> list[TensorOp]
     computed otherwise.
     """
     found: dict[Operation, None] = {last: None, end: None}
-    pending = [*_computed(last), *(x for x in end.operands if end is not last)]
+    pending = [*_computed(last), *(() if end is last else end.operands)]
     products = 0
     while pending:
         op = pending.pop().owner

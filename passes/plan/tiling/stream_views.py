@@ -10,13 +10,11 @@ from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.gpu_async import MOST_AXES
-from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import ReshapeOp, SliceOp, TransposeOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.views import regrouped_slice
-
-ONE = Dim.const(1)
+from mlc.passes.tile.view_walk import ONE, ViewWalk
 
 
 @dataclass(frozen=True)
@@ -64,63 +62,19 @@ def _inner(op: ContractOp, number: int) -> Collection[str]:
     return {*own[-1:], *sums[-1:]}
 
 
-class _Walk:
-    """A part on the way to its array: the axes of what is looked at, and where places begin."""
-
-    def __init__(self, shape: Shape) -> None:
-        self.axes = [axis for axis, n in enumerate(shape) if n != ONE]
-        self.starts = [0] * len(shape)
-
-    def turn(self, op: TransposeOp) -> None:
-        (before,), after = split(op.letters.data)
-        self.axes = [before.index(after[axis]) for axis in self.axes]
-        self.starts = [self.starts[after.index(c)] for c in before]
-
-    def move(self, op: SliceOp) -> bool:
-        """Whether places of an array lie side by side, from a known one on."""
-        found = [(offset.constant, step) for offset, step in op.starts()]
-        sizes = op.shape
-        if any(
-            at is None or (step != 1 and n != ONE)
-            for (at, step), n in zip(found, sizes, strict=True)
-        ):
-            return False
-        self.starts = [x + (at or 0) for x, (at, _) in zip(self.starts, found, strict=True)]
-        return True
-
-    def widen(self, op: ReshapeOp) -> None:
-        """Axes of one place come and go."""
-        inner = [k for k, n in enumerate(op.shape) if n != ONE]
-        outer = [k for k, n in enumerate(shape_of(op.x.type)) if n != ONE]
-        to = dict(zip(inner, outer, strict=True))
-        starts = [0] * len(shape_of(op.x.type))
-        for k, axis in to.items():
-            starts[axis] = self.starts[k]
-        self.axes = [to[axis] for axis in self.axes]
-        self.starts = starts
-
-
 def _walked(x: SSAValue) -> PartOf | None:
     """A part by slices, turned or not; None of what is no part."""
     sizes = shape_of(x.type)
-    walk, sliced = _Walk(sizes), False
-    while True:
-        op = x.owner
-        if isinstance(op, TransposeOp):
-            walk.turn(op)
-        elif isinstance(op, SliceOp):
-            if not walk.move(op):
-                return None
-            sliced = True
-        elif isinstance(op, ReshapeOp) and op.unit_axes_only():
-            walk.widen(op)
-        elif isinstance(op, ReshapeOp) and isinstance(op.x.owner, SliceOp):
-            return _regrouped(op, op.x.owner, walk)
-        else:
-            break
+    walk, sliced = ViewWalk(sizes), False
+    while walk.through(op := x.owner):
+        assert isinstance(op, TransposeOp | SliceOp | ReshapeOp)
+        sliced = sliced or isinstance(op, SliceOp)
         x = op.x
-    found = PartOf(x, shape_of(x.type), tuple(walk.axes), tuple(walk.starts))
-    return _in_rows(found, sizes) if sliced else None
+    if isinstance(op, ReshapeOp) and isinstance(op.x.owner, SliceOp):
+        return _regrouped(op, op.x.owner, walk)
+    if isinstance(op, SliceOp) or not sliced:
+        return None
+    return _in_rows(PartOf(x, shape_of(x.type), tuple(walk.axes), tuple(walk.starts)), sizes)
 
 
 def _in_rows(part: PartOf, sizes: Shape) -> PartOf:
@@ -138,7 +92,7 @@ def _in_rows(part: PartOf, sizes: Shape) -> PartOf:
     )
 
 
-def _regrouped(op: ReshapeOp, part: SliceOp, walk: _Walk) -> PartOf | None:
+def _regrouped(op: ReshapeOp, part: SliceOp, walk: ViewWalk) -> PartOf | None:
     """`x[…, o : o + h d]` as h rows of d is a part of x as rows of d, if such a row begins at o."""
     whole, starts = shape_of(part.x.type), part.starts()
     cut = [axis for axis, n in enumerate(part.shape) if n != whole[axis]]
