@@ -11,6 +11,7 @@ machine that no other thread has: threads compile in parallel.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections import defaultdict
@@ -44,6 +45,13 @@ addition again, for the latency of one sum, where a register tile has many.
 
 ALL_PASSES = 3
 """The level of a module with a function that asks for it, in place of level 1."""
+
+_SCALAR_EXTREME = re.compile(
+    r"^  (?P<name>%\S+) = (?:tail )?call (?P<type>i\d+) @llvm\.(?P<sign>[su])(?P<which>min|max)\.i\d+"
+    r"\((?P=type) (?:noundef )?(?P<x>[^ ,]+), (?P=type) (?:noundef )?(?P<y>[^ ,]+)\)$",
+    re.MULTILINE,
+)
+"""A call of LLVM's minimum or maximum of two numbers in registers."""
 
 _LEVEL_ONE_PASSES = ("sroa", "instruction_combine", "simplify_cfg")
 
@@ -166,6 +174,29 @@ def _run_passes(module: Module, machine: TargetMachine, opt_level: int) -> None:
         run(passes, module, builder)
 
 
+def _extremes_by_select(text: str) -> str:
+    """
+    The text with minima and maxima of integers as selects that nobody can predict. x86 has no
+    instruction for them outside vectors; where one is on a loop's critical path (an edit distance)
+    LLVM would guess its outcome by a branch instead, which for numbers that data decide costs more
+    than it saves. A function's own branches, and selects made of them, stay LLVM's to weigh.
+    """
+    count = 0
+
+    def select(call: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        sign, x, y = call["sign"], call["x"], call["y"]
+        order = f"{sign}{'lt' if call['which'] == 'min' else 'gt'}"
+        return (
+            f"  %mlc.first.{count} = icmp {order} {call['type']} {x}, {y}\n"
+            f"  {call['name']} = select i1 %mlc.first.{count}, {call['type']} {x}, "
+            f"{call['type']} {y}, !unpredictable !{{}}"
+        )
+
+    return _SCALAR_EXTREME.sub(select, text)
+
+
 def _asks_for_all(module: Module) -> bool:
     asks = f'"{program.ALL_PASSES}"'.encode()
     functions = cast("Iterable[Any]", getattr(module, "functions"))  # noqa: B009
@@ -187,6 +218,10 @@ def _optimised(
     with _machine_for(target.triple, target.cpu_name, features, codegen_level) as machine:
         module.triple = target.triple  # pyright: ignore[reportAttributeAccessIssue]
         _run_passes(module, machine, opt_level)
+        if opt_level == ALL_PASSES and target.arch == "x86_64":
+            text = str(module)
+            if (rewritten := _extremes_by_select(text)) != text:
+                module = _parse(rewritten)
         yield module, machine
 
 
