@@ -295,3 +295,31 @@ def primes(limit: int) -> Any:
             for j in range(i * i, limit + 1, i):
                 prime[j] = False
     return prime
+
+
+def _islands(rng: np.random.Generator, n: int) -> Arrays:
+    return ((rng.random((n, n)) < 0.5).astype(np.int64),)
+
+
+@kernel(_islands, 4, 60, scalar=True)
+def islands(land: Any) -> Any:
+    n, m = land.shape
+    seen = np.zeros((n, m), np.int64)
+    count = 0
+    for i in range(n):
+        for j in range(m):
+            if land[i, j] == 1 and seen[i, j] == 0:
+                count += 1
+                stack = [(i, j)]
+                while stack:
+                    y, x = stack.pop()
+                    if y < 0 or x < 0 or y >= n or x >= m:
+                        continue
+                    if seen[y, x] == 1 or land[y, x] == 0:
+                        continue
+                    seen[y, x] = 1
+                    stack.append((y + 1, x))
+                    stack.append((y - 1, x))
+                    stack.append((y, x + 1))
+                    stack.append((y, x - 1))
+    return count

@@ -295,6 +295,8 @@ def _rest_of_loop(
         return _behind(code)
     state = State.fresh()
     possible = state.note(code)
+    if possible == frozenset({FALL}):  # `continue` where the trip was left at all
+        return run()
     number: Any = state.code.get()
     value = state.value.get()
     goes: Any = number == FALL
