@@ -206,6 +206,14 @@ def by_data(x: Any) -> Any:
     return y
 
 
+def from_the_end(x: Any) -> Any:
+    y = np.zeros(12)
+    k = -1 - int(x[0, 0]) % 5
+    for i in mlc.prange(12):
+        y[i] = y[k] + x[i, 0]  # here
+    return y
+
+
 def recurrence(x: Any) -> Any:
     s = 0.0
     for i in mlc.prange(12):
@@ -227,6 +235,7 @@ REFUSED: dict[Callable[[Any], Any], tuple[str, ...]] = {
     one_place: ("may meet in one element", "y[1] = x[i, 0]  # here"),
     overlapping: ("meet in one element", "# here", "# and here", "Trips 0 and 1"),
     by_data: ("meet in one element", "y[int(x[i, 0])]", "data decide"),
+    from_the_end: ("may meet in one element", "y[k] + x[i, 0]", "another reads it"),
     recurrence: ("needs what the one before it leaves", "s * 0.5 + x[i, 0]  # here"),
     running: ("needs what the one before it leaves", "s"),
 }

@@ -5,6 +5,13 @@ arrays that it carries, and which of its numbers are sums (or products, …) ove
 Places are polynomials of sizes and trip numbers (`ranges.py`). Two accesses of an array meet in one
 trip only if on some axis both are c i + f + [0, c) for the number i of the trip, with c and f the
 same in all trips; and nowhere, if on some axis one lies behind the other.
+
+Trips may also be run *op by op*: each op of the body for all trips, before the next one. Then two
+accesses may meet, if they do so in the order in which the trips come: `y[i] = y[i + 1]` reads what
+a later trip writes.
+
+SOURCE: Allen, Kennedy, "Automatic Translation of FORTRAN Programs to Vector Form", TOPLAS 9(4),
+1987.
 """
 
 from __future__ import annotations
@@ -34,6 +41,7 @@ from mlc.dialects.tensor.within import WithinOp
 from mlc.lazy_dataclass import dataclass
 
 ZERO, ONE = Dim.const(0), Dim.const(1)
+MOST_CONFLICTS = 8  # that are looked for
 
 
 @dataclass(frozen=True)
@@ -50,12 +58,14 @@ class Access:
 class Conflict:
     """
     Why trips are not independent. `second` reads or writes what `first` writes, or may; `trips`:
-    two that do so; without a `second`, `first` hands something on from trip to trip.
+    two that do so; without a `second`, `first` hands something on from trip to trip. `accesses`:
+    of both.
     """
 
     first: Operation
     second: Operation | None = None
     trips: tuple[int, int] | None = None
+    accesses: tuple[Access, Access] | None = None
 
 
 @dataclass
@@ -66,11 +76,21 @@ class Trips:
     """Carried values that are sums and the like over the trips, by place."""
     last: set[int] = field(default_factory=set[int])
     """Those that are what the last trip makes of itself alone."""
-    conflict: Conflict | None = None
+    arrays: dict[int, set[SSAValue]] = field(default_factory=dict[int, set[SSAValue]])
+    """The values that an array takes in a trip that writes parts of it."""
+    conflicts: list[Conflict] = field(default_factory=list[Conflict])
+
+    @property
+    def conflict(self) -> Conflict | None:
+        """The first one."""
+        return next(iter(self.conflicts), None)
 
 
-def trips_together(loop: ForOp, ranges: Ranges | None = None) -> Trips:
-    """Whether trips are independent but for folds: those that stand before the loop too."""
+def trips_together(loop: ForOp, ranges: Ranges | None = None, *, op_by_op: bool = False) -> Trips:
+    """
+    Whether trips are independent but for folds: those that stand before the loop too. `op_by_op`:
+    or may be run so.
+    """
     if ranges is None:
         ranges, top = Ranges(), loop
         if peeled := peeled_from(loop):
@@ -79,12 +99,13 @@ def trips_together(loop: ForOp, ranges: Ranges | None = None) -> Trips:
         while (around := top.parent_op()) is not None and not isinstance(around, ModuleOp):
             top = around
         ranges.bind_all(top)
-    return _Analysis(loop, ranges).run()
+    return _Analysis(loop, ranges, op_by_op=op_by_op).run()
 
 
 class _Analysis:
-    def __init__(self, loop: ForOp, ranges: Ranges) -> None:
+    def __init__(self, loop: ForOp, ranges: Ranges, *, op_by_op: bool) -> None:
         self.loop, self.ranges = loop, ranges
+        self.order = {op: k for k, op in enumerate(loop.body.walk())} if op_by_op else None
         self.found = Trips()
         self.fixed: set[str] = set()  # symbols that are the same in all trips
         for op in loop.body.walk():
@@ -94,12 +115,14 @@ class _Analysis:
         self.peeled = peeled_from(loop)
         self.count = ranges.of(loop.count) + self.peeled
         self.number = ranges.of(loop.body.block.args[0])
+        first, last = Dim.const(-self.peeled), ranges.of(loop.count) - 1
+        self.elsewhere = ranges.unknown(first, last)  # the number of another trip
 
     def run(self) -> Trips:
         loop = self.loop
         values = yield_of(loop.body.block).values
         for k, (argument, value) in enumerate(zip(loop.carried, values, strict=True)):
-            if value is argument:
+            if value is argument or len(self.found.conflicts) == MOST_CONFLICTS:
                 continue
             if argument.first_use is None:
                 self.found.last.add(k)
@@ -107,13 +130,12 @@ class _Analysis:
             versions = _Versions(argument)
             problem = versions.follow(loop.body.block, value)
             if problem is None:
+                self.found.arrays[k] = versions.values
                 self._array(versions)
             elif (fold := _Fold().of(argument, loop.body.block, k)) is not None:
                 self.found.folds[k] = fold
             else:
-                self.found.conflict = Conflict(problem)
-            if self.found.conflict is not None:
-                break
+                self.found.conflicts.append(Conflict(problem))
         return self.found
 
     def _array(self, versions: _Versions) -> None:
@@ -123,7 +145,8 @@ class _Analysis:
                 continue
             for other in accesses:
                 if (conflict := self._meet(write, other)) is not None:
-                    self.found.conflict = conflict
+                    self.found.conflicts.append(conflict)
+                if len(self.found.conflicts) == MOST_CONFLICTS:
                     return
 
     def _access(self, op: TensorOp, versions: _Versions) -> Access:
@@ -143,12 +166,12 @@ class _Analysis:
     def _places(self, op: DynamicSliceOp | DynamicUpdateOp, part: Shape) -> tuple[Dim, ...]:
         """
         Where a part begins on each axis: where the offset says, if it is checked (else the call
-        fails) or known to fit; else anywhere.
+        fails) and does not count from the end, or known to fit; else anywhere.
         """
         found: list[Dim] = []
         for offset, size, extent in zip(op.offsets, shape_of(op.x.type), part, strict=True):
             owner = offset.owner
-            if isinstance(owner, WithinOp):
+            if isinstance(owner, WithinOp) and self.ranges.is_natural(self.ranges.of(owner.x)):
                 found.append(self.ranges.of(owner.x))
             elif op.fits is not None or self.ranges.is_inside(offset, size - extent + 1):
                 found.append(self.ranges.of(offset))
@@ -165,8 +188,37 @@ class _Analysis:
                 return None
             if self._behind(a, write.extents[k], b) or self._behind(b, other.extents[k], a):
                 return None
+            if self._in_order(write, other, k):
+                return None
         trips = self._example(write, other)
-        return Conflict(write.op, other.op, trips)
+        return Conflict(write.op, other.op, trips, (write, other))
+
+    def _in_order(self, write: Access, other: Access, axis: int) -> bool:
+        """
+        Whether trips that are run op by op meet on an axis as they do one after another: of two
+        that come to one element, the earlier one does so by the op that stands first.
+        """
+        ops = (write.op, other.op)
+        if self.order is None or any(self._repeats(op) for op in ops):
+            return False
+        if write.extents[axis] != ONE or other.extents[axis] != ONE:
+            return False
+        (name,) = self.number.symbols() or ("",)
+        (factor, f), (same, g) = (linear_in(x.starts[axis], name) for x in (write, other))
+        if not name or factor != same or not factor.constant or not self._is_fixed(g - f):
+            return False
+        later = g - f if factor.constant > 0 else f - g  # the trip of the write minus the other's
+        first, second = (self.order[op] for op in ops)
+        return self.ranges.is_natural(later if second < first else -later)
+
+    def _repeats(self, op: Operation) -> bool:
+        """Whether a loop inside the loop runs an op."""
+        around = op.parent_op()
+        while around is not None and around is not self.loop:
+            if isinstance(around, ControlOp) and around.repeats:
+                return True
+            around = around.parent_op()
+        return False
 
     def _apart_in_trips(self, a: Dim, size_a: Dim, b: Dim, size_b: Dim) -> bool:
         """Whether two parts of an axis lie in one stretch of it for each trip."""
@@ -201,10 +253,17 @@ class _Analysis:
         return name in self.fixed or self.ranges.is_size(name)
 
     def _behind(self, a: Dim, size: Dim, b: Dim) -> bool:
-        """Whether one part lies behind the other in all trips: at most one depends on the trip."""
-        both = b - a - size
-        moving = [x for x in (a, b) if not self._is_fixed(x)]
-        return len(moving) < 2 and self.ranges.is_natural(both)
+        """Whether one part lies behind the other, whatever the trips of both."""
+        if self._is_fixed(a) or self._is_fixed(b):
+            return self.ranges.is_natural(b - a - size)
+        for one, other in ((a, b), (b, a)):  # the number of one trip is not that of the other
+            (name,) = self.number.symbols() or ("",)
+            factor, rest = linear_in(one, name)
+            if name and self._is_fixed(factor) and self._is_fixed(rest):
+                moved = factor * self.elsewhere + rest
+                first, second = (moved, other) if one is a else (other, moved)
+                return self.ranges.is_natural(second - first - size)
+        return False
 
     def _example(self, write: Access, other: Access) -> tuple[int, int] | None:
         """

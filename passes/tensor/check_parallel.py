@@ -38,24 +38,30 @@ class CheckParallelPass(ModulePass):
 
 
 def _told(loop: ForOp, conflict: Conflict) -> str:
-    """The lines that meet, and two trips that do."""
-    first, second = conflict.first, conflict.second
-    if second is None:
-        found = f"mlc.prange: a trip needs what the one before it leaves:{_line(first)}"
+    if conflict.second is None:
         remedy = (
             "Sums, products, minima and maxima over the trips may be parallel, and elements of"
             " arrays at a place of the trip's own; else go over range(…)."
         )
-        return f"{found}\n{remedy}"
+    else:
+        remedy = "Go over range(…), or write to a place of each trip's own."
+    return f"mlc.prange: {meeting(loop, conflict)}\n{remedy}"
+
+
+def meeting(loop: ForOp, conflict: Conflict) -> str:
+    """The lines that meet, and two trips that do."""
+    first, second = conflict.first, conflict.second
+    if second is None:
+        return f"a trip needs what the one before it leaves:{_line(first)}"
     does = "writes" if isinstance(second, DynamicUpdateOp) else "reads"
-    found = "mlc.prange: trips may meet in one element of an array. One writes it here:"
+    found = "trips may meet in one element of an array. One writes it here:"
     other = "another writes it as well" if first is second else f"another {does} it here:"
     lines = f"{found}{_line(first)}\n{other}{'' if first is second else _line(second)}"
     if conflict.trips is not None:
         lines += "\nTrips {} and {} do, for example.".format(*sorted(conflict.trips))
     elif _is_by_data(loop, first) or _is_by_data(loop, second):
         lines += "\nWhere it lies, data decide."
-    return f"{lines}\nGo over range(…), or write to a place of each trip's own."
+    return lines
 
 
 def _line(op: Operation) -> str:
