@@ -233,6 +233,16 @@ class CpuTarget:
         )
         return first, second, third, half, memory
 
+    @property
+    def cycle_s(self) -> float:
+        """Seconds of a cycle: the clock that the peak, which is measured, implies."""
+        return 2 * self.lanes(32) * self.fma_ports / self.f32_flops_per_s
+
+    @property
+    def trip_s(self) -> float:
+        """Seconds of a trip of a loop over single elements, which is one kernel: a cycle."""
+        return self.cycle_s
+
     def starts_s(self, threads: int = 1) -> tuple[float, float]:
         """Seconds of one kernel more, and of a barrier in it."""
         if threads == 1:

@@ -173,6 +173,11 @@ class GpuTarget:
         )
         return first, second, third, half, memory
 
+    @property
+    def trip_s(self) -> float:
+        """Seconds of a trip of a loop over single elements: it is a kernel at least."""
+        return self.kernel_start_s
+
     def starts_s(self, threads: int = 1) -> tuple[float, float]:
         """As of a CPU; barriers inside a block are part of what it computes."""
         return self.kernel_start_s, 0.0

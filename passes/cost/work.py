@@ -79,7 +79,7 @@ def level_of(held: int, target: Target) -> int:
 
 def cycle_s(target: CpuTarget) -> float:
     """Seconds of a cycle: the clock that the peak, which is measured, implies."""
-    return 2 * target.lanes(32) * target.fma_ports / target.f32_flops_per_s
+    return target.cycle_s
 
 
 def of_seconds(seconds: float) -> int:

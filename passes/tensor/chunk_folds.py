@@ -16,7 +16,7 @@ from mlc.dialects.tensor.control import PARALLEL, ForOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import MulOp
 from mlc.dialects.tensor.letters import ALPHABET
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.derivative.emit import Emitter, before
@@ -65,7 +65,7 @@ def _chunk(loop: ForOp, folds: Folds) -> None:
             starts[k] = value
         for k, kind in folds.items():
             if kind is not None:
-                starts[k] = _neutral(e, kind, loop.inits[k])
+                starts[k] = neutral(e, kind, loop.inits[k])
         count = e.smaller(e.subtract(loop.count, low), size)
         inner = ForOp(count, starts, Region(_moved(loop.body.block, low)))
         inner.location = loop.location
@@ -134,8 +134,8 @@ def _last(e: Emitter, runs: SSAValue, part: SSAValue, total: SSAValue) -> SSAVal
     return e(SelectOp, runs, part, total)
 
 
-def _neutral(e: Emitter, kind: type[TensorOp], like: SSAValue) -> SSAValue:
-    """What changes nothing."""
+def neutral(e: OpBuilder, kind: type[TensorOp], like: SSAValue) -> SSAValue:
+    """What changes nothing, of the type of another value."""
     dtype = dtype_of(tensor_of(like).element_type)
     number = 1 if kind is MulOp else 0
     if kind in (MinOp, MaxOp):

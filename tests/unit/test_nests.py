@@ -160,10 +160,10 @@ def in_a_loop_of_vectors(a: Any, s: Any) -> Any:
         a, s = carry
 
         def cell(j: Any, a: Any) -> Any:
-            a[j] = a[j] + s
+            a[j] = a[j] + a[j - 1] / s
             return a
 
-        a = mlc.fori_loop(0, a.shape[0], cell, a)
+        a = mlc.fori_loop(1, a.shape[0], cell, a)
         return a, np.sqrt(a).sum()
 
     return mlc.fori_loop(0, 4, step, (a.copy(), s))

@@ -196,11 +196,15 @@ class Batcher:
             if not self.spread.touches(op):
                 self._insert(op.clone(self._now))
             elif isinstance(op, ControlOp):
-                rule_of(op).emit(self, op)
+                self.control(op)
             else:
                 assert isinstance(op, TensorOp), op.name
                 self._tensor_op(op)
         self._anchor = outer
+
+    def control(self, op: ControlOp) -> None:
+        """One with regions, of which something varies."""
+        rule_of(op).emit(self, op)
 
     def _tensor_op(self, op: TensorOp) -> None:
         operands = [self.now(x) for x in op.operands]

@@ -1,0 +1,5 @@
+"""
+Trips of a loop at once: what `mlc-raise-loops` is made of.
+
+No decision whether that pays: that is the pass's.
+"""
