@@ -47,7 +47,8 @@ ALL_PASSES = 3
 """The level of a module with a function that asks for it, in place of level 1."""
 
 _SCALAR_EXTREME = re.compile(
-    r"^  (?P<name>%\S+) = (?:tail )?call (?P<type>i\d+) @llvm\.(?P<sign>[su])(?P<which>min|max)\.i\d+"
+    r"^  (?P<name>%\S+) = (?:tail )?call (?P<type>i\d+) "
+    r"@llvm\.(?P<sign>[su])(?P<which>min|max)\.i\d+"
     r"\((?P=type) (?:noundef )?(?P<x>[^ ,]+), (?P=type) (?:noundef )?(?P<y>[^ ,]+)\)$",
     re.MULTILINE,
 )
