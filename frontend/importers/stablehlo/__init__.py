@@ -10,6 +10,7 @@ from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.importers.stablehlo.program import Function, Module, Op, Region
 from mlc.frontend.importers.stablehlo.reader import read
 from mlc.frontend.importers.stablehlo.run import KNOWN, Run, unsupported
+from mlc.frontend.importers.stablehlo.sizes import argument_shapes
 from mlc.frontend.importers.stablehlo.text import StableHloError
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.trace.trace import current
@@ -23,7 +24,7 @@ class Imported:
     def __init__(self, module: Module, function: Function) -> None:
         self._module, self._function = module, function
         self.__name__ = function.name
-        self._compiled = compile_function(self._traced)
+        self._compiled = compile_function(self._traced, dynamic=_open_sizes(module, function))
 
     def __call__(self, *arguments: Any) -> Any:
         """The result, or a tuple of several."""
@@ -54,6 +55,15 @@ class Imported:
 
     def __repr__(self) -> str:
         return f"<stablehlo function {self.__name__}>"
+
+
+def _open_sizes(module: Module, function: Function) -> dict[str, dict[int, str]] | bool:
+    """The sizes that types leave open, as `mlc.compile` is told of them."""
+    found = {
+        f"arguments[{k}]": {axis: str(d) for axis, d in enumerate(shape) if d.constant is None}
+        for k, shape in enumerate(argument_shapes(module, function))
+    }
+    return {name: axes for name, axes in found.items() if axes} or False
 
 
 def load(text: str | bytes, *, name: str = "<stablehlo>", function: str | None = None) -> Imported:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import mlc.frontend.importers.stablehlo.special as special
@@ -165,15 +166,12 @@ _COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
 
 def compare(op: Op, x: Array, y: Array) -> Array:
     """`compare LT, %x, %y, TOTALORDER`."""
-    words = list(op.get("words", ()))
-    direction = words[0] if words else op.get("comparison_direction")
-    kind = words[1] if len(words) > 1 else op.get("compare_type")
-    if kind == "TOTALORDER" and x.dtype.kind == "f":
-        x, y = _ordered(x), _ordered(y)
-    return _COMPARISONS[direction](x, y)
+    if op.get("compare_type") == "TOTALORDER" and x.dtype.kind == "f":
+        x, y = ordered(x), ordered(y)
+    return _COMPARISONS[op.get("comparison_direction")](x, y)
 
 
-def _ordered(x: Array) -> Array:
+def ordered(x: Array) -> Array:
     """Integers in the total order of floating numbers: -NaN, -inf, …, -0, 0, …, inf, NaN."""
     whole = x.view(np.dtype(f"i{x.dtype.itemsize}"))
     most = np.array(np.iinfo(whole.dtype).max, whole.dtype)
@@ -201,13 +199,10 @@ def bits_of(x: Array, kind: TensorKind) -> Array:
 
 
 def reduced_precision(op: Op, x: Array) -> Array:
-    """`reduce_precision %x, format = e8m7`: exponent and mantissa of so many bits."""
-    form = str(op.get("format", ""))
-    if form:
-        exponent, mantissa = (int(n) for n in form[1:].split("m"))
-    else:
-        exponent, mantissa = op.get("exponent_bits"), op.get("mantissa_bits")
-    full = {2: (5, 10), 4: (8, 23), 8: (11, 52)}[x.dtype.itemsize]
+    """`reduce_precision`: exponent and mantissa of so many bits."""
+    exponent, mantissa = op.get("exponent_bits"), op.get("mantissa_bits")
+    limits = ml_dtypes.finfo(x.dtype)
+    full = limits.nexp, limits.nmant
     width = 8 * x.dtype.itemsize
     bits = _unsigned(x)
     kind = bits.dtype.type

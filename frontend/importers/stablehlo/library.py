@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from mlc.frontend.importers.stablehlo.elementwise import ordered
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
+from mlc.frontend.importers.stablehlo.shapes import line
+from mlc.frontend.numpy.creation import zeros
 from mlc.frontend.trace.loops import fori_loop
 
 Array = Any
@@ -33,6 +36,11 @@ def _column(x: Array, k: Array) -> Array:
     return np.take(x, k, axis=-1)
 
 
+def _size(x: Array) -> Array:
+    """By which LAPACK chooses pivots: of complex numbers the sum of the parts' sizes."""
+    return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
+
+
 def lu(op: Op, a: Array) -> tuple[Array, ...]:
     """`getrf`: L below the diagonal, U on and above it; the row that each one was swapped with."""
     m, n = a.shape[-2:]
@@ -41,7 +49,7 @@ def lu(op: Op, a: Array) -> tuple[Array, ...]:
 
     def step(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         x, swaps = state
-        size = np.where(rows >= k, np.abs(_column(x, k)), -1.0)
+        size = np.where(rows >= k, _size(_column(x, k)), -1.0)
         p = np.argmax(size, axis=-1)[..., None]
         order = np.where(rows == k, p, np.where(rows == p, k, rows))
         x = np.take_along_axis(x, order[..., None], -2)
@@ -192,9 +200,37 @@ def svd(op: Op, a: Array) -> tuple[Array, ...]:
     return a, values, *parts, _zero(a)
 
 
+def eig(op: Op, a: Array) -> tuple[Array, ...]:
+    """`geev`: values (real matrices': in two parts), vectors on the left and on the right."""
+    values, right = np.linalg.eig(a)
+    wide = np.dtype(np.complex64 if a.dtype.itemsize == (8 if a.dtype.kind == "c" else 4) else "D")
+    values, right = values.astype(wide), right.astype(wide)
+    parts = (values,) if a.dtype.kind == "c" else (values.real, values.imag)
+    left = zeros(a.shape, wide)
+    if chr(_told(op, "compute_left", ord("N"))) == "V":
+        left = np.conj(np.swapaxes(np.linalg.inv(right), -1, -2))
+        left = left / np.sqrt((np.abs(left) ** 2).sum(-2, keepdims=True)).astype(wide)
+    return *parts, left, right, _zero(a)
+
+
+def gtsv(op: Op, low: Array, middle: Array, high: Array, b: Array) -> tuple[Array, ...]:
+    """`gtsv`: a system whose matrix has three diagonals."""
+    n = middle.shape[-1]
+    rows, columns = line(n, 0, 2), line(n, 1, 2)
+    none = zeros((*middle.shape, n), middle.dtype)
+    inner = [x if x.shape[-1] == n - 1 else part for x, part in ((low, low[..., 1:]), (high, high[..., :-1]))]
+    edge = zeros((*middle.shape[:-1], 1), middle.dtype)
+    below = np.concatenate([edge, inner[0]], axis=-1)
+    above = np.concatenate([inner[1], edge], axis=-1)
+    matrix = none
+    for offset, diagonal in ((-1, below), (0, middle), (1, above)):
+        matrix = matrix + np.where(columns - rows == offset, diagonal[..., :, None], none)
+    return low, middle, high, np.linalg.solve(matrix, b), _zero(matrix)
+
+
 def fft(op: Op, x: Array) -> Array:
     """`fft %x, type = RFFT, length = [8]`: along the last axes."""
-    kind, length = str(op.get("type", op.get("fft_type"))), op.get("length", op.get("fft_length"))
+    kind, length = str(op.get("fft_type")), op.get("fft_length")
     sizes = [int(n) for n in np.ravel(length)]
     function = {
         "FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn,
@@ -205,7 +241,7 @@ def fft(op: Op, x: Array) -> Array:
 def top_k(op: Op, x: Array) -> tuple[Array, ...]:
     """`chlo.top_k(%x, k = 3)`: the largest along the last axis, equal ones in order."""
     k = int(op.get("k"))
-    back = np.flip(x, -1)
+    back = np.flip(ordered(x) if x.dtype.kind == "f" else x, -1)
     order = np.flip(x.shape[-1] - 1 - np.argsort(back, axis=-1, kind="stable"), -1)[..., :k]
     return np.take_along_axis(x, order, -1), order.astype(np.int32)
 
@@ -214,7 +250,7 @@ ROUTINES: Mapping[str, Callable[..., tuple[Array, ...]]] = {
     f"lapack_{kind}{name}_ffi": routine
     for name, routine in {
         "getrf": lu, "geqrf": qr, "orgqr": q_of, "ungqr": q_of, "trsm": trsm, "potrf": cholesky,
-        "syevd": eigh, "heevd": eigh, "gesdd": svd,
+        "syevd": eigh, "heevd": eigh, "gesdd": svd, "geev": eig, "gtsv": gtsv,
     }.items()
     for kind in "sdcz"
 }  # fmt: skip

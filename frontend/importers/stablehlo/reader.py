@@ -19,6 +19,7 @@ from mlc.frontend.importers.stablehlo.program import (
     Region,
     TensorKind,
 )
+from mlc.frontend.importers.stablehlo.spelling import spelled
 from mlc.frontend.importers.stablehlo.text import Text, without_aliases
 
 _BOOLEAN = frozenset({"compare", "is_finite", "is_inf", "is_pos_inf", "is_neg_inf"})
@@ -40,6 +41,8 @@ class _Reader:
     def module(self) -> Module:
         """`module @name attributes {…} { functions }`, or functions alone."""
         t, functions = self.t, dict[str, Function]()
+        if t.token == '"builtin.module"':
+            return self._generic_module()
         braces = t.takes("module") or t.takes("builtin.module")
         if braces:
             if t.kind == "symbol":
@@ -54,6 +57,23 @@ class _Reader:
             t.wants("}")
         if not functions:
             t.fail("no function", "func.func")
+        return Module(functions)
+
+    def _generic_module(self) -> Module:
+        """`"builtin.module"() ({ functions }) : () -> ()`."""
+        op = self._op()
+        (region,) = op.regions or (Region((), ()),)
+        functions: dict[str, Function] = {}
+        for each in region.ops:
+            if each.name != "func" or len(each.regions) != 1:
+                self.t.fail(f"{each.name} on line {each.line}", "func.func")
+            name, kinds = str(each.get("sym_name")), each.get("function_type")
+            if not isinstance(kinds, tuple):
+                self.t.fail(f"a function without a type on line {each.line}", "function_type")
+            public = each.get("sym_visibility") != "private"
+            functions[name] = Function(name, each.regions[0], tuple(kinds[0]), public)
+        if not functions:
+            self.t.fail("no function", "func.func")
         return Module(functions)
 
     def _function(self) -> Function:
@@ -211,6 +231,7 @@ class _Reader:
         operands: list[str] = []
         attributes: dict[str, Any] = {}
         words: list[str] = []
+        ranges: list[tuple[int, int, int]] | None = None
         brackets = t.takes("(")  # chlo.top_k(%x, k = 3)
         while not (t.sees(":") or t.sees("}") or t.kind == "end"):
             if t.takes(",") or (brackets and t.takes(")")):
@@ -218,7 +239,7 @@ class _Reader:
             if t.kind == "value":
                 operands.append(self._operand())
             elif t.sees("["):
-                attributes["ranges"] = self._ranges()
+                ranges = self._ranges()
             elif t.sees("{"):
                 attributes |= t.dictionary()
             elif t.sees("<"):
@@ -233,8 +254,7 @@ class _Reader:
                     words.append(word)
             else:
                 break
-        if words:
-            attributes["words"] = words
+        attributes = spelled(name, attributes, words, ranges)
         kinds = self._kinds_of(name, operands)
         return Op(name, tuple(operands), (), tuple(kinds), line, attributes)
 
@@ -398,6 +418,7 @@ def _short(name: str) -> str:
 
 
 def _applying(name: str, kind: Kind) -> Region:
-    """A region that is one op."""
-    result = Op(name, ("%a", "%b"), ("%c",), (kind,), 0)
+    """A region that is one op of two elements."""
+    element = TensorKind((), kind.dtype) if isinstance(kind, TensorKind) else kind
+    result = Op(name, ("%a", "%b"), ("%c",), (element,), 0)
     return Region(("%a", "%b"), (result, Op("return", ("%c",), (), (), 0)))

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mlc.frontend.errors import NotSupportedError
-from mlc.frontend.importers.stablehlo import library, shapes, windows
+from mlc.frontend.importers.stablehlo import bits, dynamic, library, shapes, sizes, sorting, windows
 from mlc.frontend.importers.stablehlo.elementwise import (
     ROWS,
     bits_of,
@@ -18,6 +19,7 @@ from mlc.frontend.importers.stablehlo.elementwise import (
     reduced_precision,
 )
 from mlc.frontend.importers.stablehlo.program import Function, Module, Op, Region, TensorKind
+from mlc.frontend.importers.stablehlo.sizes import Known
 from mlc.frontend.importers.stablehlo.text import numpy_of
 from mlc.frontend.trace.constant import written
 from mlc.frontend.trace.control import cond
@@ -30,11 +32,19 @@ Around = Mapping[str, Array]
 
 
 class Run:
-    """One walk over a module. `checked`: what `check.…` calls compared, in order."""
+    """
+    One walk over a module. `checked`: what `check.…` calls compared, in order. `sizes`: by the
+    identity of a value that is kept, its elements where they are integers that are known.
+    """
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.checked: list[tuple[str, Results]] = []
+        self.sizes: dict[int, tuple[Array, Known]] = {}
+
+    def known(self, value: Array) -> Known | None:
+        """Its elements, where it is an array of integers that are known."""
+        return self.sizes.get(id(value), (None, None))[1]
 
     def function(self, function: Function, arguments: Sequence[Array]) -> Results:
         """The function's results."""
@@ -50,6 +60,11 @@ class Run:
             found = self.op(op, operands, values)
             for name, kind, value in zip(op.results, op.kinds, found, strict=True):
                 values[name] = _fitting(kind, value)
+            facts = [self.known(x) for x in operands]
+            elements = sizes.known(op, facts, [getattr(x, "dims", ()) for x in operands])
+            if elements is not None:
+                result = values[op.results[0]]
+                self.sizes[id(result)] = result, elements
         return ()
 
     def op(self, op: Op, operands: Sequence[Array], values: Around) -> Sequence[Array]:
@@ -75,14 +90,25 @@ class Run:
         """A function of the module."""
         return self.function(self.module.functions[op.get("callee")], operands)
 
-    def custom_call(self, op: Op, operands: Sequence[Array], _: Around) -> Sequence[Array]:
+    def custom_call(self, op: Op, operands: Sequence[Array], values: Around) -> Sequence[Array]:
         """Checks of StableHLO's own tests, and calls that change nothing."""
         name = op.get("call_target_name")
         if name.startswith("check."):
             self.checked.append((name, tuple(operands)))
             return ()
+        if name == "stablehlo.dynamic_reduce_window":
+            plain, count = dynamic.reduce_window(op, self.module, self.known, operands)
+            return self.reduce_window(plain, operands[:count], values)
+        if name == "ApproxTopK":
+            return self.top(op, operands, values)
         if name in library.ROUTINES:
             return library.ROUTINES[name](op, *operands)
+        if name == "shape_assertion":
+            asserted, *said = (self.known(x) for x in operands)
+            if asserted is None:
+                raise NotSupportedError(f"line {op.line}: an assertion on what no sizes say")
+            sizes.checked(asserted[()], str(op.get("error_message", "shape assertion")), said)
+            return ()
         if name in ("Sharding", "SPMDFullToShardShape", "annotate_device_placement"):
             return operands
         raise NotSupportedError(unsupported([op]))
@@ -127,28 +153,42 @@ class Run:
 
     def select_and_scatter(self, op: Op, operands: Sequence[Array], values: Around) -> Any:
         """`select_and_scatter`."""
-        select, combine = op.regions
-        how = windows.monoid_of(combine)
-        return (windows.select_and_scatter(op, self.applied(select, values), how, *operands),)
+        select, combine = (self.applied(region, values) for region in op.regions)
+        return (windows.select_and_scatter(op, select, combine, *operands),)
 
     def sort(self, op: Op, operands: Sequence[Array], values: Around) -> Any:
         """`sort`."""
-        return windows.sort(op, *operands)
+        return sorting.sort(op, lambda region: self.applied(region, values), *operands)
+
+    def top(self, op: Op, operands: Sequence[Array], values: Around) -> Any:
+        """`ApproxTopK`: all that there is in order, of which the first ones are exact."""
+        told = op.get("mhlo.backend_config") or {}
+        (comparator,) = op.get("called_computations")
+        axis = int(told.get("reduction_dim", -1))
+        region = self.module.functions[comparator].region
+        plain = replace(op, name="sort", attributes={"dimension": axis}, regions=(region,))
+        kind = op.kinds[0]
+        assert isinstance(kind, TensorKind)
+        count = kind.shape[axis]
+        found = self.sort(plain, operands[: len(operands) // 2], values)
+        return tuple(np.take(x, np.arange(count), axis) for x in found)
 
     def scatter(self, op: Op, operands: Sequence[Array], values: Around) -> Any:
-        """`scatter` of one operand."""
+        """`scatter`."""
+        count = len(operands) // 2
+        xs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
         how = windows.monoid_of(op.regions[0])
-        if how is None or len(operands) != 3:
-            raise NotSupportedError(
-                f"line {op.line}: scatter with a region of its own; expected one op of both"
-                " arguments, or the second one"
-            )
-        x, indices, update = operands
-        return (shapes.scatter(op, x, indices, update, shapes.of_dtype(how, x.dtype)),)
+        if count == 1 and how is not None and shapes.scatters(how, xs[0].dtype):
+            return (shapes.scatter(op, xs[0], indices, updates[0], how),)
+        return shapes.scatter_by(op, self.applied(op.regions[0], values), xs, indices, updates)
 
     def map_(self, op: Op, operands: Sequence[Array], values: Around) -> Any:
         """`map`."""
         return self.region(op.regions[0], operands, values)
+
+    def sized(self, op: Op, operands: Sequence[Array], _: Around) -> Sequence[Array]:
+        """Ops whose operands say sizes."""
+        return (dynamic.ROWS[op.name](op, self.known, *operands),)
 
     def as_it_is(self, op: Op, operands: Sequence[Array], _: Around) -> Any:
         """`optimization_barrier`."""
@@ -157,13 +197,10 @@ class Run:
 
 def _broadcast(op: Op, operands: Sequence[Array]) -> Sequence[Array]:
     """Operands of the result's shape: predicates and bounds may be single numbers."""
-    kind = op.kinds[0]
-    if isinstance(kind, TensorKind) and None not in kind.shape:
-        shape = tuple(n or 0 for n in kind.shape)
-        shapes_ = {x.shape for x in operands}
-        if len(shapes_) > 1 and all(x.shape in ((), shape) for x in operands):
-            return [x if x.shape == shape else np.broadcast_to(x, shape) for x in operands]
-    return operands
+    whole = next((x.shape for x in operands if x.ndim), None)
+    if whole is None or all(x.ndim for x in operands):
+        return operands
+    return [x if x.ndim else np.broadcast_to(x, whole) for x in operands]
 
 
 def _fitting(kind: Any, value: Array) -> Array:
@@ -179,20 +216,16 @@ def _constant(op: Op) -> Array:
     return written(np.array(op.get("value")))
 
 
-def _reshape(op: Op, x: Array) -> Array:
-    return x.reshape(shapes.sizes_of(op))
-
-
 _SIMPLE: Mapping[str, Callable[..., Array]] = {
     "constant": _constant,
     "compare": compare,
     "convert": lambda op, x: converted(x, op.kinds[0]),
     "bitcast_convert": lambda op, x: bits_of(x, op.kinds[0]),
     "reduce_precision": reduced_precision,
-    "reshape": _reshape,
-    "broadcast_in_dim": shapes.broadcast_in_dim,
+    "reshape": lambda op, x: x.reshape(shapes.sizes_of(op)),
+    "broadcast_in_dim": lambda op, x: shapes.broadcast_in_dim(op, x, shapes.sizes_of(op)),
     "broadcast": lambda op, x: np.broadcast_to(x, shapes.sizes_of(op)),
-    "iota": shapes.iota,
+    "iota": lambda op: shapes.iota(op, shapes.sizes_of(op)),
     "slice": shapes.slice_,
     "dynamic_slice": shapes.dynamic_slice,
     "dynamic_update_slice": shapes.dynamic_update_slice,
@@ -206,10 +239,6 @@ _SIMPLE: Mapping[str, Callable[..., Array]] = {
     "fft": library.fft,
     "cholesky": library.cholesky_op,
     "triangular_solve": library.triangular_solve,
-    "dynamic_broadcast_in_dim": lambda op, x, _: shapes.broadcast_in_dim(op, x),
-    "dynamic_reshape": lambda op, x, _: _reshape(op, x),
-    "dynamic_iota": lambda op, _: shapes.iota(op),
-    "get_dimension_size": lambda op, x: np.array(x.shape[int(op.get("dim", 0))], np.int32),
     "convolution": windows.convolution,
 }
 
@@ -227,6 +256,8 @@ _SPECIAL: Mapping[str, Callable[..., Sequence[Array]]] = {
     "map": Run.map_,
     "optimization_barrier": Run.as_it_is,
     "chlo.top_k": lambda run, op, operands, _: library.top_k(op, *operands),
+    "rng_bit_generator": lambda run, op, operands, _: bits.rng_bit_generator(op, *operands),
+    **{name: Run.sized for name in dynamic.ROWS},
 }
 
 KNOWN = frozenset({*ROWS, *_SIMPLE, *_SPECIAL, "return"})

@@ -67,7 +67,7 @@ def digamma(x: Array) -> Array:
     r = 1 / (y * y)
     series = r * (1 / 12 - r * (1 / 120 - r * (1 / 252 - r * (1 / 240 - r * (1 / 132)))))
     found = total + np.log(y) - 0.5 / y - series
-    found = np.where(mirrored, found - np.pi / np.tan(np.pi * wide), found)
+    found = np.where(mirrored, found - np.pi / np.tan(np.pi * (wide - np.rint(wide))), found)
     pole = (wide <= 0) & (wide == np.floor(wide))
     return np.where(pole, np.nan, found).astype(x.dtype)
 

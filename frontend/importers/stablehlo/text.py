@@ -198,6 +198,12 @@ class Text:
             return token[1:-1]
         if kind == "number" or token == "-":
             return self.number(typed=True)
+        if token == "(":
+            kinds = self.types()
+            self.wants("->")
+            return kinds, self.types()
+        if token == "<":
+            return self.dictionary("<", ">")
         if token == "[":
             return self.listed("[", "]", self.attribute)
         if token == "{":

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Ops of StableHLO that fold: reduce, windows, select_and_scatter, sort, products, convolutions."""
+"""Ops of StableHLO that fold: reduce, windows, select_and_scatter, products, convolutions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ from typing import Any
 import numpy as np
 
 from mlc.frontend.errors import NotSupportedError
-from mlc.frontend.importers.stablehlo.program import Op, Region
+from mlc.frontend.importers.stablehlo.program import Op, Region, TensorKind
 from mlc.frontend.importers.stablehlo.shapes import MONOIDS, of_dtype, pad, sizes_of
+from mlc.frontend.importers.stablehlo.text import numpy_of
+from mlc.frontend.numpy.creation import ones, zeros
+from mlc.frontend.trace.loops import fori_loop
 
 Array = Any
 Apply = Callable[..., tuple[Array, ...]]
 """A region as a function of arrays: element by element."""
+
+
+_UNROLLED = 16
+"""Steps of a fold by a region that are written out; more are a loop."""
 
 
 def monoid_of(region: Region) -> str | None:
@@ -46,7 +53,14 @@ def reduce(op: Op, apply: Apply, *given: Array) -> tuple[Array, ...]:
     if not axes:
         return apply(*starts, *flat)
     carry = tuple(np.broadcast_to(s, shape) for s in starts)
-    for k in range(flat[0].shape[0]):
+    trips = flat[0].shape[0]
+    if not isinstance(trips, int) or trips > _UNROLLED:
+
+        def trip(k: Array, carried: tuple[Array, ...]) -> tuple[Array, ...]:
+            return tuple(apply(*carried, *(x[k] for x in flat)))
+
+        return fori_loop(0, trips, trip, carry)
+    for k in range(trips):
         carry = tuple(apply(*carry, *(x[k] for x in flat)))
     return carry
 
@@ -56,11 +70,10 @@ def _folded(how: str, x: Array, axes: tuple[int, ...]) -> Array:
         return x.all(axis=axes)
     if how == "or" and x.dtype.kind == "b":
         return x.any(axis=axes)
-    function = MONOIDS[how]
-    if how in ("minimum", "maximum") and x.size == 0:
-        kept = [n for a, n in enumerate(x.shape) if a not in axes]
-        return np.full(kept, _identity(how, x.dtype), x.dtype)
-    found = function.reduce(x, axis=axes)
+    if how in ("minimum", "maximum") and not all(isinstance(n, int) and n for n in x.shape):
+        found = MONOIDS[how].reduce(x, axis=axes, initial=_identity(how, x.dtype))
+    else:
+        found = MONOIDS[how].reduce(x, axis=axes)
     return found.astype(x.dtype)
 
 
@@ -78,9 +91,11 @@ class Windows:
     """How windows lie over an operand: sizes, strides, dilations and padding for each axis."""
 
     def __init__(self, op: Op, rank: int) -> None:
-        def numbers(name: str, default: int) -> list[int]:
+        def numbers(name: str, default: int) -> list[Any]:
             found = op.get(name)
-            return [default] * rank if found is None else [int(n) for n in np.ravel(found)]
+            if found is None:
+                return [default] * rank
+            return found if isinstance(found, list) else [int(n) for n in np.ravel(found)]
 
         self.sizes = numbers("window_dimensions", 1)
         self.strides = numbers("window_strides", 1)
@@ -109,9 +124,18 @@ class Windows:
             for o, a, n, s in zip(offset, self.apart, count, self.strides, strict=True)
         )
 
+    def counts(self, shape: Sequence[Any]) -> list[Any]:
+        """How many windows lie along each axis of an operand of this shape."""
+        return [
+            (low + (n - 1) * b + 1 + high - ((w - 1) * a + 1)) // s + 1
+            for n, (low, high), w, s, a, b in zip(
+                shape, self.around, self.sizes, self.strides, self.apart, self.spread, strict=True
+            )
+        ]
+
     def walks(self, shape: Sequence[int], result: Sequence[int]) -> int | None:
         """The axis along which results add up all that came before, where windows do just that."""
-        long = [a for a, n in enumerate(self.sizes) if n > 1]
+        long = [a for a, n in enumerate(self.sizes) if not isinstance(n, int) or n > 1]
         plain = {*self.strides, *self.apart, *self.spread} == {1}
         if len(long) != 1 or not plain or tuple(shape) != tuple(result):
             return None
@@ -128,7 +152,9 @@ def reduce_window(op: Op, apply: Apply, *given: Array) -> tuple[Array, ...]:
     """A fold over each window."""
     count = len(given) // 2
     xs, starts = given[:count], given[count:]
-    windows, shape = Windows(op, xs[0].ndim), sizes_of(op)
+    windows, kind = Windows(op, xs[0].ndim), op.kinds[0]
+    assert isinstance(kind, TensorKind)
+    shape = windows.counts(xs[0].shape) if None in kind.shape else sizes_of(op)
     how = monoid_of(op.regions[0])
     axis = windows.walks(xs[0].shape, shape) if count == 1 else None
     if axis is not None and how in _RUNNING and xs[0].dtype.kind != "b":
@@ -142,19 +168,16 @@ def reduce_window(op: Op, apply: Apply, *given: Array) -> tuple[Array, ...]:
 
 
 def select_and_scatter(
-    op: Op, select: Apply, combine: str | None, x: Array, source: Array, start: Array
+    op: Op, select: Apply, combine: Apply, x: Array, source: Array, start: Array
 ) -> Array:
-    """Of each window the element that `select` chooses gets what the source has for it."""
-    adds = "or" if x.dtype.kind == "b" else "add"
-    if combine not in ("add", adds):
-        raise NotSupportedError(f"line {op.line}: select_and_scatter adds; found another region")
+    """To the element of each window that `select` chooses comes what the source has for it."""
     windows = Windows(op, x.ndim)
     padded = windows.padded(x, np.zeros((), x.dtype))
-    inside = windows.padded(np.ones(x.shape, bool), np.zeros((), bool))
+    inside = windows.padded(ones(x.shape, bool), np.zeros((), bool))
     shape = source.shape
     first, *others = windows.offsets()
     best, known = windows.part(padded, first, shape), windows.part(inside, first, shape)
-    place: Array = np.zeros(shape, np.int64)
+    place: Array = zeros(shape, np.int64)
     for number, offset in enumerate(others, 1):
         value, here = windows.part(padded, offset, shape), windows.part(inside, offset, shape)
         keeps = select(best, value)[0] & known
@@ -162,72 +185,16 @@ def select_and_scatter(
         best = np.where(takes, value, best)
         place = np.where(takes, number, place)
         known = known | here
-    grown = np.zeros_like(padded)
+    grown = np.broadcast_to(start, padded.shape).copy()
     for number, offset in enumerate(windows.offsets()):
         at = windows.slices(offset, shape)
-        mine = np.where((place == number) & known, source, np.zeros_like(source))
-        grown[at] = grown[at] | mine if adds == "or" else grown[at] + mine
-    cut = tuple(slice(low, low + n) for n, (low, _) in zip(x.shape, windows.around, strict=True))
-    return grown[cut] | start if adds == "or" else grown[cut] + start
-
-
-# sort
-
-
-def sort(op: Op, *xs: Array) -> tuple[Array, ...]:
-    """All operands in the order of a comparator, which looks at one after the other."""
-    axis = int(op.get("dimension", -1)) % max(xs[0].ndim, 1)
-    keys, down = _order_of(op, xs)
-    order: Array = None
-    for k in reversed(keys):
-        key = _comparable(xs[k])
-        key = key if order is None else np.take_along_axis(key, order, axis)
-        if down:  # from the last: equal ones keep their order
-            key = np.flip(key, axis)
-        found = np.argsort(key, axis=axis, kind="stable")
-        if down:
-            found = np.flip(key.shape[axis] - 1 - found, axis)
-        order = found if order is None else np.take_along_axis(order, found, axis)
-    return tuple(np.take_along_axis(x, order, axis) for x in xs)
-
-
-def _comparable(x: Array) -> Array:
-    return x.astype(np.int8) if x.dtype.kind == "b" else x
-
-
-def _order_of(op: Op, xs: Sequence[Array]) -> tuple[list[int], bool]:
-    """The operands that a comparator looks at, the first one first; whether large ones lead."""
-    used = _read_by(op.regions[0])
-    keys = [k for k in range(len(xs)) if {2 * k, 2 * k + 1} & used]
-    directions = _directions(op.regions[0])
-    if not keys or len(directions) != 1:
-        raise NotSupportedError(
-            f"line {op.line}: sort with a comparator of its own; expected one of comparisons"
-        )
-    return keys, directions == {"GT"}
-
-
-def _read_by(region: Region) -> set[int]:
-    """The arguments that decide what the region gives."""
-    made = {result: op for op in region.ops for result in op.results}
-    pending, seen = list(region.ops[-1].operands), set[str]()
-    while pending:
-        name = pending.pop()
-        if name not in seen:
-            seen.add(name)
-            pending += made[name].operands if name in made else ()
-    return {k for k, name in enumerate(region.arguments) if name in seen}
-
-
-def _directions(region: Region) -> set[str]:
-    """LT or GT, of the comparisons that are no tests for equality."""
-    found: set[str] = set()
-    for op in region.ops:
-        if op.name == "compare":
-            words = list(op.get("words", ())) or [op.get("comparison_direction")]
-            if words[0] not in ("EQ", "NE"):
-                found.add(words[0].replace("LE", "LT").replace("GE", "GT"))
-    return found
+        mine = (place == number) & known
+        grown[at] = np.where(mine, combine(grown[at], source)[0], grown[at])
+    cut = tuple(
+        slice(max(low, 0), max(low, 0) + (n - 1) * b + 1 if n else 0, b)
+        for n, (low, _), b in zip(x.shape, windows.around, windows.spread, strict=True)
+    )
+    return grown[cut]
 
 
 # products
@@ -236,11 +203,10 @@ def _directions(region: Region) -> set[str]:
 def dot_general(op: Op, x: Array, y: Array) -> Array:
     """Sums of products over contracting axes; batching axes go along."""
     numbers = op.get("dot_dimension_numbers") or {}
-    both = ("lhs", "rhs")
-    batch = op.get("batching_dims") or [numbers.get(f"{x}_batching_dimensions", []) for x in both]
-    summed = op.get("contracting_dims") or [
-        numbers.get(f"{x}_contracting_dimensions", []) for x in both
-    ]
+    batch, summed = (
+        [numbers.get(f"{side}_{kind}_dimensions", []) for side in ("lhs", "rhs")]
+        for kind in ("batching", "contracting")
+    )
     letters = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     left, right = [""] * x.ndim, [""] * y.ndim
     result = ""
@@ -254,15 +220,27 @@ def dot_general(op: Op, x: Array, y: Array) -> Array:
             if not name:
                 names[k] = next(letters)
                 result += names[k]
-    kind = np.result_type(x.dtype, y.dtype)
-    return np.einsum(f"{''.join(left)},{''.join(right)}->{result}", x.astype(kind), y.astype(kind))
+    x, y = _widened(op, x, y)
+    return np.einsum(f"{''.join(left)},{''.join(right)}->{result}", x, y)
+
+
+def _widened(op: Op, x: Array, y: Array) -> tuple[Array, Array]:
+    """The factors in the result's dtype, unless theirs is wider: sums do not wrap."""
+    kind = op.kinds[0]
+    assert isinstance(kind, TensorKind)
+    dtype = max((x.dtype, y.dtype, numpy_of(kind)), key=lambda dtype: dtype.itemsize)
+    dtype = numpy_of(kind) if dtype.itemsize == numpy_of(kind).itemsize else dtype
+    return x.astype(dtype), y.astype(dtype)
 
 
 _NUMBERS = re.compile(r"\[([^\]]*)\]\s*x\s*\[([^\]]*)\]\s*->\s*\[([^\]]*)\]")
 
 
-def convolution(op: Op, x: Array, w: Array) -> Array:
-    """A convolution with any order of axes, groups, strides, dilations of both, and padding."""
+def convolution(op: Op, x: Array, w: Array, padding: Sequence[Any] | None = None) -> Array:
+    """
+    A convolution with any order of axes, groups, strides, dilations of both, and padding: what the
+    op says, or `padding`.
+    """
     from mlc.frontend import nn
 
     found = _NUMBERS.search(str(op.get("dimension_numbers")))
@@ -284,8 +262,9 @@ def convolution(op: Op, x: Array, w: Array) -> Array:
         flips = tuple(a + 2 for a, r in enumerate(op.get("window_reversal")) if int(r))
         w = np.flip(w, flips)
     strides, apart = numbers("window_strides", 1), numbers("rhs_dilation", 1)
-    spread, around = numbers("lhs_dilation", 1), numbers("padding", 0, 2 * rank)
+    spread, around = numbers("lhs_dilation", 1), padding or numbers("padding", 0, 2 * rank)
     low, high = around[::2], around[1::2]
+    x, w = _widened(op, x, w)
     zero = np.zeros((), x.dtype)
     x = pad(x, zero, [0, 0, *low], [0, 0, *high], [0, 0, *(n - 1 for n in spread)])
     groups, batches = int(op.get("feature_group_count", 1)), int(op.get("batch_group_count", 1))
@@ -314,7 +293,7 @@ def _plain(
     if x.dtype.kind == "f" and len(sizes) == 2 and all(counts):
         return nn.conv(x, w, stride=tuple(strides), dilation=tuple(apart), groups=groups)
     shape = (x.shape[0], groups, x.shape[1] // groups)
-    total = np.zeros((x.shape[0], w.shape[0], *counts), x.dtype)
+    total = zeros((x.shape[0], w.shape[0], *counts), x.dtype)
     grouped = w.reshape(groups, -1, *w.shape[1:])
     for offset in itertools.product(*(range(n) for n in sizes)):
         at = tuple(
