@@ -14,9 +14,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from mlc.dialects.tensor.complex_parts import ComplexOp
 import mlc.frontend.importers.stablehlo.special as special
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
 from mlc.frontend.importers.stablehlo.text import numpy_of
+from mlc.frontend.numpy.values import lift
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 Array = Any
 
@@ -123,6 +127,11 @@ def _not(x: Array) -> Array:
     return ~x
 
 
+def _complex(x: Array, y: Array) -> Array:
+    real, imag = lift(x, "complex"), lift(y, "complex")
+    return Tracer(here(), here().emit(ComplexOp, real.value, imag.value))
+
+
 def _clamp(low: Array, x: Array, high: Array) -> Array:
     return _minimum(_maximum(x, low), high)
 
@@ -146,7 +155,7 @@ ROWS: Mapping[str, Callable[..., Array]] = {
     "logistic": _logistic, "atan2": np.arctan2, "ceil": np.ceil, "floor": np.floor,
     "round_nearest_even": np.rint, "round_nearest_afz": _away_from_zero,
     "is_finite": np.isfinite, "real": lambda x: x.real, "imag": lambda x: x.imag,
-    "complex": lambda x, y: x + y * 1j,
+    "complex": _complex,
     "select": np.where,
     "chlo.acos": np.arccos, "chlo.acosh": np.arccosh, "chlo.asin": np.arcsin,
     "chlo.asinh": np.arcsinh, "chlo.atan": np.arctan, "chlo.atanh": np.arctanh,

@@ -10,11 +10,24 @@ from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)
+class Quantised:
+    """What whole numbers stand for: (number - zero) * scale, of one axis for each place its own."""
+
+    expressed: str
+    axis: int | None
+    scales: tuple[float, ...]
+    zeros: tuple[int, ...]
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
 class TensorKind:
     """A ranked tensor; a size of None is not known."""
 
     shape: tuple[int | None, ...]
     dtype: str  # as StableHLO spells it: "f32", "i1", "ui8", "complex<f32>"
+    quantised: Quantised | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,7 @@ class Op:
     line: int
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     regions: tuple[Region, ...] = ()
+    takes: tuple[Kind, ...] = ()  # of the operands
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute."""

@@ -163,10 +163,13 @@ class _Reader:
             op = self._generic(line)
         else:
             op = self._pretty(line)
+        takes = tuple(self._kind(value) for value in op.operands)
         names = self._named(results, len(op.kinds))
         for name, kind in zip(names, op.kinds, strict=True):
             self._is(name, kind)
-        return Op(op.name, op.operands, names, op.kinds, line, op.attributes, op.regions)
+        return Op(
+            op.name, op.operands, names, op.kinds, line, op.attributes, op.regions, takes
+        )  # fmt: skip
 
     def _results(self) -> list[str]:
         """`%0:2, %1 =`: names, those of several as `%0#0`."""
@@ -238,6 +241,8 @@ class _Reader:
                 continue
             if t.kind == "value":
                 operands.append(self._operand())
+            elif t.sees("[") and name == "get_tuple_element":
+                (attributes["index"],) = t.attribute()
             elif t.sees("["):
                 ranges = self._ranges()
             elif t.sees("{"):

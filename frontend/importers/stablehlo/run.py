@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mlc.frontend.errors import NotSupportedError
-from mlc.frontend.importers.stablehlo import bits, dynamic, library, shapes, sizes, sorting, windows
+from mlc.frontend.importers.stablehlo import bits, dynamic, library, norms, quantised, shapes, sizes, sorting, windows
 from mlc.frontend.importers.stablehlo.elementwise import (
     ROWS,
     bits_of,
@@ -19,8 +19,9 @@ from mlc.frontend.importers.stablehlo.elementwise import (
     reduced_precision,
 )
 from mlc.frontend.importers.stablehlo.program import Function, Module, Op, Region, TensorKind
+from mlc.frontend.importers.stablehlo.quantised import is_quantised
 from mlc.frontend.importers.stablehlo.sizes import Known
-from mlc.frontend.importers.stablehlo.text import numpy_of
+from mlc.frontend.importers.stablehlo.text import NARROW, numpy_of
 from mlc.frontend.trace.constant import written
 from mlc.frontend.trace.control import cond
 from mlc.frontend.trace.loops import while_loop
@@ -69,6 +70,8 @@ class Run:
 
     def op(self, op: Op, operands: Sequence[Array], values: Around) -> Sequence[Array]:
         """The results of one op."""
+        if op.name not in quantised.MOVING and any(map(is_quantised, (*op.takes, *op.kinds))):
+            return quantised.computed(op, operands, lambda plain, xs: self.op(plain, xs, values))
         row = ROWS.get(op.name)
         if row is not None:
             return (row(*_broadcast(op, operands)),)
@@ -85,6 +88,10 @@ class Run:
         return lambda *arguments: self.region(region, arguments, values)
 
     # ops with regions, and calls ------------------------------------------------------------------
+
+    def composite(self, op: Op, operands: Sequence[Array], _: Around) -> Sequence[Array]:
+        """`composite`: the function that says what it means."""
+        return self.function(self.module.functions[op.get("decomposition")], operands)
 
     def call(self, op: Op, operands: Sequence[Array], _: Around) -> Sequence[Array]:
         """A function of the module."""
@@ -109,6 +116,8 @@ class Run:
                 raise NotSupportedError(f"line {op.line}: an assertion on what no sizes say")
             sizes.checked(asserted[()], str(op.get("error_message", "shape assertion")), said)
             return ()
+        if (plain := _NAMED.get(name)) is not None:
+            return self.op(replace(op, name=plain), operands, values)
         if name in ("Sharding", "SPMDFullToShardShape", "annotate_device_placement"):
             return operands
         raise NotSupportedError(unsupported([op]))
@@ -209,7 +218,14 @@ def _fitting(kind: Any, value: Array) -> Array:
         return value
     dtype = numpy_of(kind)
     value = written(np.asarray(value)) if isinstance(value, np.ndarray | np.generic) else value
-    return value if value.dtype == dtype else value.astype(dtype)
+    value = value if value.dtype == dtype else value.astype(dtype)
+    return value if kind.dtype not in NARROW else _narrow(value, NARROW[kind.dtype])
+
+
+def _narrow(value: Array, bits: int) -> Array:
+    """The lowest bits of each byte, as a number of the same sign or none."""
+    by = value.dtype.type(8 - bits)
+    return (value << by) >> by
 
 
 def _constant(op: Op) -> Array:
@@ -240,8 +256,33 @@ _SIMPLE: Mapping[str, Callable[..., Array]] = {
     "cholesky": library.cholesky_op,
     "triangular_solve": library.triangular_solve,
     "convolution": windows.convolution,
+    "chlo.constant_like": lambda op, x: np.full_like(x, op.get("value")),
 }
 
+def _ranked(op: Op, operands: Sequence[Array]) -> list[Array]:
+    """Operands of an op of CHLO that broadcasts: `broadcast_dimensions` are those of the lower."""
+    dims = op.get("broadcast_dimensions")
+    rank = max(x.ndim for x in operands)
+    if dims is None:
+        return list(operands)
+    return [
+        x if x.ndim == rank else x.reshape(_spread(x.shape, [int(d) for d in dims], rank))
+        for x in operands
+    ]
+
+
+def _spread(sizes: Sequence[Any], places: Sequence[int], rank: int) -> list[Any]:
+    found: list[Any] = [1] * rank
+    for size, place in zip(sizes, places, strict=True):
+        found[place] = size
+    return found
+
+
+_BROADCAST = (
+    "add", "and", "atan2", "complex", "divide", "maximum", "minimum", "multiply", "or", "power",
+    "remainder", "select", "shift_left", "shift_right_arithmetic", "shift_right_logical",
+    "subtract", "xor",
+)  # fmt: skip
 _SPECIAL: Mapping[str, Callable[..., Sequence[Array]]] = {
     "call": Run.call,
     "custom_call": Run.custom_call,
@@ -257,10 +298,27 @@ _SPECIAL: Mapping[str, Callable[..., Sequence[Array]]] = {
     "optimization_barrier": Run.as_it_is,
     "chlo.top_k": lambda run, op, operands, _: library.top_k(op, *operands),
     "rng_bit_generator": lambda run, op, operands, _: bits.rng_bit_generator(op, *operands),
+    "composite": Run.composite,
+    "tuple": lambda run, op, operands, _: (tuple(operands),),
+    "get_tuple_element": lambda run, op, operands, _: (operands[0][int(op.get("index"))],),
+    "create_token": lambda run, op, operands, _: ((),),
+    "after_all": lambda run, op, operands, _: ((),),
+    "chlo.broadcast_compare": lambda run, op, xs, _: (compare(op, *_ranked(op, xs)),),
+    **{
+        f"chlo.broadcast_{name}": lambda run, op, xs, _, row=ROWS[name]: (row(*_ranked(op, xs)),)
+        for name in _BROADCAST
+    },
+    **{name: lambda run, op, xs, _, row=row: row(op, *xs) for name, row in norms.ROWS.items()},
     **{name: Run.sized for name in dynamic.ROWS},
 }
 
-KNOWN = frozenset({*ROWS, *_SIMPLE, *_SPECIAL, "return"})
+KNOWN = frozenset(
+    {*ROWS, *_SIMPLE, *_SPECIAL, "return", "uniform_quantize", "uniform_dequantize"}
+)
+
+
+_NAMED = {f"mhlo.{name.removeprefix('chlo.')}": name for name in KNOWN if name.startswith("chlo.")}
+"""Calls that stand for an op of CHLO, as StableHLO of older versions says them."""
 
 
 def unsupported(ops: Sequence[Op]) -> str:

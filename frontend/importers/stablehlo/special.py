@@ -4,7 +4,7 @@ Functions of CHLO that are not NumPy's, made of what there is.
 
 SOURCE: inverse of the error function: Giles, "Approximating the erfinv function", GPU Computing
 Gems 2, 2010, and two steps of Newton's method; digamma: Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18;
-Bessel functions: Abramowitz and Stegun 9.6.10, 9.7.1.
+Hurwitz zeta: 23.2.7 there, and 6.4.10; Bessel functions: Abramowitz and Stegun 9.6.10, 9.7.1.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ _CENTRAL = (
 _TAIL = (
     -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
     0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+_TERMS = 12
+# B(2k) / (2k)! for k = 1, 2, …
+_BERNOULLI = (
+    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
+    1 / 74724249600, -3617 / 10670622842880000, 43867 / 5109094217170944000,
 )  # fmt: skip
 _STEPS = 3  # of Newton's method, from 1e-7 to the last bit of 64
 
@@ -72,6 +78,39 @@ def digamma(x: Array) -> Array:
     return np.where(pole, np.nan, found).astype(x.dtype)
 
 
+def zeta(x: Array, q: Array) -> Array:
+    """Hurwitz's zeta function, the sum of (q + k)^-x: by Euler and Maclaurin."""
+    s, first = x.astype(np.float64), q.astype(np.float64)
+    s = np.where(s > 1, s, 2.0)
+    total = np.zeros_like(first + s)
+    for k in range(_TERMS):
+        total = total + (first + k) ** -s
+    a = first + _TERMS
+    power = a**-s
+    total = total + power * a / (s - 1) + power / 2
+    factor, power = s, power / a
+    for k, number in enumerate(_BERNOULLI):
+        total = total + number * factor * power
+        factor = factor * (s + 2 * k + 1) * (s + 2 * k + 2)
+        power = power / (a * a)
+    wide, q = x.astype(np.float64), q.astype(np.float64)
+    pole = (q <= 0) & (q == np.floor(q))
+    nowhere = (wide < 1) | ((q < 0) & (wide != np.floor(wide)))
+    total = np.where(wide == 1, np.inf, np.where(pole, np.inf, np.where(nowhere, np.nan, total)))
+    return np.where(np.isnan(wide) | np.isnan(q), np.nan, total).astype(x.dtype)
+
+
+def polygamma(n: Array, x: Array) -> Array:
+    """The derivative of order n of `digamma`."""
+    order = n.astype(np.float64)
+    wide = x.astype(np.float64)
+    sign = np.where(order % 2 == 0, -1.0, 1.0)
+    found = sign * np.exp(lgamma(order + 1)) * zeta(order + 1, wide)
+    found = np.where(order == 0, digamma(wide), found)
+    wrong = (order < 0) | (order != np.floor(order))
+    return np.where(wrong, np.nan, found).astype(x.dtype)
+
+
 def _bessel(order: int) -> Callable[[Array], Array]:
     """exp(-|x|) times the modified Bessel function of the first kind."""
 
@@ -98,5 +137,6 @@ def _bessel(order: int) -> Callable[[Array], Array]:
 
 ROWS: Mapping[str, Callable[..., Array]] = {
     "chlo.erf": erf, "chlo.erfc": erfc, "chlo.lgamma": lgamma, "chlo.erf_inv": erf_inv,
-    "chlo.digamma": digamma, "chlo.bessel_i0e": _bessel(0), "chlo.bessel_i1e": _bessel(1),
+    "chlo.digamma": digamma, "chlo.zeta": zeta,
+    "chlo.polygamma": polygamma, "chlo.bessel_i0e": _bessel(0), "chlo.bessel_i1e": _bessel(1),
 }  # fmt: skip

@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.errors import MlcError
-from mlc.frontend.importers.stablehlo.program import Kind, OtherKind, TensorKind
+from mlc.frontend.importers.stablehlo.program import (
+    Kind,
+    OtherKind,
+    Quantised,
+    TensorKind,
+)
 
 _TOKEN = re.compile(
     r"""
@@ -30,13 +35,19 @@ _TOKEN = re.compile(
 )
 _ALIAS = re.compile(r"^\s*([#!][\w$.-]+)\s*=\s*", re.MULTILINE)
 
+_QUANTISED = re.compile(
+    r"!quant\.uniform<(?P<storage>[iu]\d+)(?:<(?P<least>-?\d+):(?P<most>-?\d+)>)?"
+    r":(?P<expressed>\w+)(?::(?P<axis>\d+))?,(?P<pairs>\{[-\w.,:+]*\}|[-\w.:+]+)>"
+)
 DTYPES = {
     "i1": "bool", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "ui8": "u8", "ui16": "u16",
     "ui32": "u32", "ui64": "u64", "f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64",
     "complex<f32>": "c64", "complex<f64>": "c128", "f8E4M3FN": "f8e4m3fn", "f8E5M2": "f8e5m2",
-    "index": "i64",
+    "index": "i64", **{kind: kind[0] + "8" for kind in ("i2", "i4", "ui2", "ui4")},
 }  # fmt: skip
-"""StableHLO's element types -> ours."""
+"""StableHLO's element types -> ours: narrow integers are bytes that hold no more than they may."""
+NARROW = {"i2": 2, "i4": 4, "ui2": 2, "ui4": 4}
+"""Those that are narrower than a byte, and their bits."""
 
 _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|[-+]?(?:inf|nan|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)|true|false")
 
@@ -169,11 +180,35 @@ class Text:
         sizes = re.match(r"(?:(?:\d+|\?)\s*x\s*)*", inside)
         assert sizes is not None
         element = inside[sizes.end() :].replace(" ", "")
+        shape = tuple(None if s == "?" else int(s) for s in re.findall(r"\d+|\?", sizes[0]))
+        if element.startswith("!quant.uniform<"):
+            storage, quantised = self._quantised(element, begin)
+            return TensorKind(shape, storage, quantised)
         if element not in DTYPES:
             self.start = begin
             self.fail(f"the element type {element!r}", f"one of {', '.join(DTYPES)}")
-        shape = [None if s == "?" else int(s) for s in re.findall(r"\d+|\?", sizes[0])]
-        return TensorKind(tuple(shape), element)
+        return TensorKind(shape, element)
+
+    def _quantised(self, element: str, begin: int) -> tuple[str, Quantised]:
+        """`!quant.uniform<i8<-128:127>:f32:1, {0.5:3, 0.25}>`: the stored type, and its meaning."""
+        found = _QUANTISED.fullmatch(element)
+        storage = "" if found is None else found["storage"].replace("u", "ui", 1)
+        if found is None or storage not in DTYPES or found["expressed"] not in DTYPES:
+            self.start = begin
+            self.fail(f"the element type {element!r}", "!quant.uniform<i8:f32, scale:zero>")
+        pairs = [each.split(":") for each in found["pairs"].strip("{}").split(",")]
+        bits, signed = int(storage.lstrip("ui")), not storage.startswith("u")
+        least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        if found["least"]:
+            least, most = int(found["least"]), int(found["most"])
+        return storage, Quantised(
+            expressed=found["expressed"],
+            axis=None if found["axis"] is None else int(found["axis"]),
+            scales=tuple(float(pair[0]) for pair in pairs),
+            zeros=tuple(int(pair[1]) if len(pair) > 1 else 0 for pair in pairs),
+            least=least,
+            most=most,
+        )
 
     def types(self) -> list[Kind]:
         """One type, or several in parentheses."""
