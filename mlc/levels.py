@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -14,6 +14,7 @@ from mlc.dialects.program import entry_function, unrolled_loops
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import Target
 from mlc.lowering.emit import joined
+from mlc.lowering.stablehlo import stablehlo_of
 from mlc.memory import memory_of_plan
 from mlc.options import Options
 from mlc.passes.remarks import Remark, listening
@@ -91,8 +92,10 @@ class Levels:
             self.planned = self.at("plan")
         return self.planned
 
-    def text(self, level: Level) -> str:
-        """The program as text."""
+    def text(self, level: Level | Literal["stablehlo"]) -> str:
+        """The program as text; "stablehlo": at the tensor level, in that dialect."""
+        if level == "stablehlo":
+            return stablehlo_of(self.at("tensor"))
         if level not in LEVELS:
             raise ValueError(f"no level is called {level!r}; expected one of {', '.join(LEVELS)}")
         if level == "code":

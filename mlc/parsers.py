@@ -12,7 +12,7 @@ from mlc.knobs import FUSIONS
 from mlc.version import __version__
 
 Command = Callable[[argparse.Namespace], int]
-LEVELS = ("trace", "tensor", "plan", "tiles", "loops", "code")
+LEVELS = ("trace", "tensor", "stablehlo", "plan", "tiles", "loops", "code")
 NUMERICS = ("strict", "standard", "fast")
 OPTIONS = ("target", "threads", "numerics", "fusion", "peak_bytes", "schedule", "tune")
 """Of mlc.compile, as flags."""

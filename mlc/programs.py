@@ -101,6 +101,8 @@ def shown(levels: Levels, level: str, unit: str | None) -> str:
         return f"{levels.traced}\n"
     if level == "code":
         return levels.llvm(unit)
+    if level == "stablehlo":
+        return levels.text(level)
     module = levels.at(cast("Level", level))
     if levels.options.target.name == "host":
         del module.attributes[ATTRIBUTE]

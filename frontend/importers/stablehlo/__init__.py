@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mlc.frontend.call.compile import compile as compile_function
+from mlc.frontend.call.stats import Stats
 from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.importers.stablehlo.program import Function, Module, Op, Region
 from mlc.frontend.importers.stablehlo.reader import read
@@ -29,6 +30,10 @@ class Imported:
     def __call__(self, *arguments: Any) -> Any:
         """The result, or a tuple of several."""
         return self._compiled(*arguments) if current() is None else self._traced(*arguments)
+
+    def stats(self) -> Stats:
+        """Calls outside of traced functions, and the compilations they made."""
+        return self._compiled.stats()
 
     def checks(self, *arguments: Any) -> list[tuple[str, tuple[Any, ...]]]:
         """What the calls of `check.…` in the module compare, computed: a name and arrays each."""
