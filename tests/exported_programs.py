@@ -38,6 +38,10 @@ def loss(w: Any, x: Any) -> Any:
     return (np.tanh(x @ w) ** 2).sum() + np.log1p(np.exp(x @ w)).mean()
 
 
+def bent(x: Any) -> Any:
+    return mlc.grad(lambda x: (np.sin(x) * x).sum())(x).sum()
+
+
 def power_iteration(x: Any) -> Any:
     v = np.ones(4, np.float32)
     for _ in range(20):
@@ -82,7 +86,11 @@ def taken(x: Any, i: Any) -> Any:
 
 
 def placed(x: Any) -> Any:
-    return np.pad(x, ((1, 2), (0, 1)), constant_values=3), np.concatenate([x, x[::-1]], 1), x[1:, ::2]
+    return (
+        np.pad(x, ((1, 2), (0, 1)), constant_values=3),
+        np.concatenate([x, x[::-1]], 1),
+        x[1:, ::2],
+    )
 
 
 def convolved(x: Any, w: Any) -> Any:
@@ -112,7 +120,7 @@ def picked(x: Any) -> Any:
 PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "network": (network, [A, B]),
     "gradient": (mlc.grad(loss), [B, A]),
-    "second derivative": (mlc.grad(lambda x: mlc.grad(lambda x: (np.sin(x) * x).sum())(x).sum()), [V]),
+    "second derivative": (mlc.grad(bent), [V]),
     "batched": (mlc.vmap(lambda r, w: np.exp(r @ w), in_axes=(0, None)), [A, B]),
     "power iteration": (power_iteration, [S]),
     "collatz": (collatz, [np.int64(27)]),
@@ -137,24 +145,28 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "einsum": (lambda x, y: (np.einsum("ij,jk->ki", x, y), np.einsum("ij,ij->i", x, x)), [A, B]),
     "outer": (lambda x: np.einsum("i,j->ij", x, x) + np.diag(x), [V]),
     "exponentials": (
-        lambda x: (np.exp(x), np.exp2(x), np.expm1(x), np.log2(abs(x) + 1), np.log10(abs(x) + 1)), [A],
+        lambda x: (np.exp(x), np.exp2(x), np.expm1(x), np.log2(abs(x) + 1), np.log10(abs(x) + 1)),
+        [A],
     ),
     "trigonometry": (
         lambda x: (np.sin(x), np.cos(x), np.tan(x), np.arctan(x), np.sinh(x), np.arcsinh(x)), [A],
     ),
     "inverse trigonometry": (
-        lambda x: (np.arcsin(x / 9), np.arccos(x / 9), np.arctanh(x / 9), np.arccosh(x * x + 1)), [A],
+        lambda x: (np.arcsin(x / 9), np.arccos(x / 9), np.arctanh(x / 9), np.arccosh(x * x + 1)),
+        [A],
     ),
     "roots": (lambda x: (np.sqrt(abs(x)), np.cbrt(x), np.hypot(x, 2 * x), 1 / np.sqrt(x * x)), [A]),
     "rounded": (
-        lambda x: (np.floor(x), np.ceil(x), np.rint(x), np.trunc(x), np.sign(x), np.abs(x)), [SPECIAL],
+        lambda x: (np.floor(x), np.ceil(x), np.rint(x), np.trunc(x), np.sign(x), np.abs(x)),
+        [SPECIAL],
     ),
     "classified": (
         lambda x: (np.isnan(x), np.isinf(x), np.isfinite(x), np.signbit(x), np.copysign(1.0, x)),
         [SPECIAL],
     ),
     "compared": (
-        lambda x: (x < 1, x == 0, x != x, np.maximum(x, 1), np.fmax(x, 1), np.clip(x, -1, 1)), [SPECIAL],
+        lambda x: (x < 1, x == 0, x != x, np.maximum(x, 1), np.fmax(x, 1), np.clip(x, -1, 1)),
+        [SPECIAL],
     ),
     "next": (lambda x: np.nextafter(x, np.float32(2)), [SPECIAL]),
     "integers": (lambda n: (n // 3, n % 3, np.abs(n), n**2, n << 2, n >> 1, n & 6, n ^ 5, ~n), [N]),
@@ -165,12 +177,14 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "bits": (lambda b: (b & ~b, b | b, b ^ True, b.sum(), np.where(b, 1, 2)), [BITS]),
     "products of bits": (lambda b: b @ b.T, [BITS]),
     "converted": (
-        lambda x: (x.astype(np.int32), x.astype(np.float64), x.astype(bool), x.astype(np.float16)), [A],
+        lambda x: (x.astype(np.int32), x.astype(np.float64), x.astype(bool), x.astype(np.float16)),
+        [A],
     ),
     "half": (lambda x: (x @ x.T, x.sum(1), np.exp(x)), [A.astype(np.float16)]),
     "double": (lambda x: (x @ x.T, np.tanh(x), x.var()), [A.astype(np.float64)]),
     "complex": (
-        lambda x: (x * x, np.abs(x), np.conj(x), x.real, np.exp(x), x / (x + 3)), [A + 1j * A[::-1]],
+        lambda x: (x * x, np.abs(x), np.conj(x), x.real, np.exp(x), x / (x + 3)),
+        [A + 1j * A[::-1]],
     ),
     "constants": (lambda x: x + np.arange(24, dtype=np.float32).reshape(4, 6) ** 2, [A]),
     "moments": (lambda x: (x.mean(0), x.std(1), np.median(x, 1), np.linalg.norm(x)), [A]),

@@ -23,9 +23,7 @@ def run_by_jax(text: str, arguments: Sequence[Any]) -> list[Any]:
         text = _of_sizes(text, arguments)
         with mlir.make_ir_context():
             module = ir.Module.parse(text)
-            text = _jax.mlir.refine_polymorphic_shapes(
-                mlir.module_to_bytecode(module), True, True
-            )
+            text = _jax.mlir.refine_polymorphic_shapes(mlir.module_to_bytecode(module), True, True)
     client = xla_bridge.get_backend("cpu")
     options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
     devices = _jax.DeviceList(tuple(client.local_devices()[:1]))
@@ -37,9 +35,9 @@ def run_by_jax(text: str, arguments: Sequence[Any]) -> list[Any]:
 
 def _of_sizes(text: str, arguments: Sequence[Any]) -> str:
     """A `main` of known sizes around the one of open ones."""
+    from mlc.dialects.dims import Dim
     from mlc.dialects.dtypes import numpy_dtype
     from mlc.lowering.stablehlo.text import kind_of
-    from mlc.dialects.dims import Dim
 
     head = re.search(r"func\.func public @main\((.*)\) -> \((.*)\) \{", text)
     assert head is not None

@@ -77,7 +77,7 @@ class Lowered:
         }
 
     def text(self, level: Level = "tensor") -> str:
-        """The program at the end of a level; "trace": as it was traced; "stablehlo": in that dialect."""
+        """At the end of a level; "trace": as it was traced; "stablehlo": in that dialect."""
         if level not in _LEVELS:
             raise ValueError(f"no level is called {level!r}; expected one of {', '.join(_LEVELS)}")
         return f"{self.levels.traced}\n" if level == "trace" else self.levels.text(level)

@@ -1,9 +1,9 @@
 """
 A program at the tensor level as StableHLO text, for other compilers to run and to judge.
 
-Ops are written in generic form, which every reader of MLIR has. What StableHLO has an op for is that
-op; what else states its `element` is said of all elements at once. Run-time errors are not said:
-StableHLO has none.
+Ops are written in generic form, which every reader of MLIR has. What StableHLO has an op for is
+that op; what else states its `element` is said of all elements at once. Run-time errors are not
+said: StableHLO has none.
 """
 
 from __future__ import annotations
@@ -85,7 +85,11 @@ class _Export:
             found = self._said(op)
         except Unsaid as why:
             place = op.location
-            line = f"{place.filename.data}:{place.line.data}: " if isinstance(place, FileLineColLoc) else ""
+            line = (
+                f"{place.filename.data}:{place.line.data}: "
+                if isinstance(place, FileLineColLoc)
+                else ""
+            )
             self.refused.append(f"{line}{op.name}: {why}")
             found = [w.fresh(*typed(x)) for x in op.results]
         w.values |= dict(zip(op.results, found, strict=True))

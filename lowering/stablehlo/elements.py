@@ -166,7 +166,11 @@ class Elements:
         one, rank = Dim.const(1), len(self.shape)
         parts = [self.w.reshape(p.value, (*self.shape, one)) for p in places]
         indices = self.w.emit(
-            "concatenate", parts, I64, (*self.shape, Dim.const(len(at))), f"dimension = {rank} : i64"
+            "concatenate",
+            parts,
+            I64,
+            (*self.shape, Dim.const(len(at))),
+            f"dimension = {rank} : i64",
         )
         axes = list(range(len(at)))
         said = (
@@ -230,5 +234,3 @@ class Elements:
 
     def _fma(self, x: Value, y: Value, z: Value) -> Value:
         return self.w.same("add", self.w.same("multiply", x, y), z)
-
-

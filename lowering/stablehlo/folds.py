@@ -95,7 +95,9 @@ def _conv(w: Writer, op: TensorOp, xs: Sequence[Value]) -> Value:
     x = w.transpose(x, [*(plain[c] for c in (*batch, *groups, *summed)), *(k for k, _ in pairs)])
     x = w.reshape(x, (count(batch), count([*groups, *summed]), *space))
     window = tuple(sizes[c] for _, c in taps)
-    y = w.transpose(y, [word.index(c) for c in (*groups, *features, *summed, *(c for _, c in taps))])
+    y = w.transpose(
+        y, [word.index(c) for c in (*groups, *features, *summed, *(c for _, c in taps))]
+    )
     y = w.reshape(y, (count([*groups, *features]), count(summed), *window))
     many = static((count(groups),))
     if many is None:
@@ -349,4 +351,3 @@ ROWS: Mapping[type[TensorOp], Row] = {
     SearchsortedOp: _searchsorted,
 }  # fmt: skip
 """By class: an op, and its operands."""
-

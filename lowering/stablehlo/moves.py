@@ -146,22 +146,27 @@ class _Places:
         self.outer = [c for c in self.result if any(c in other for other in others)]
         self.window = [c for c in self.word if not c.isdigit() and c not in self.outer]
         self.order = [*self.outer, *self.window]  # of the axes, as StableHLO has them
-        self.sizes = [
-            source.shape[k] if c in self.window else ONE for k, c in enumerate(self.word)
-        ]
+        self.sizes = [source.shape[k] if c in self.window else ONE for k, c in enumerate(self.word)]
         dims = {
             c: d
             for other, x in zip(others, indices, strict=True)
             for c, d in zip(other, x.shape, strict=True)
         }
         shape = tuple(dims[c] for c in self.outer)
-        self.shape = (*shape, *(n for n, c in zip(self.sizes, self.word, strict=True) if c in self.window))
+        self.shape = (
+            *shape,
+            *(n for n, c in zip(self.sizes, self.word, strict=True) if c in self.window),
+        )
         parts: list[Value] = []
         for c, size in zip(self.word, source.shape, strict=True):
             if c.isdigit():
                 index, other = indices[int(c)], others[int(c)]
-                turned = w.transpose(index, sorted(range(len(other)), key=lambda k: self.outer.index(other[k])))
-                whole = w.broadcast(turned, [k for k, x in enumerate(self.outer) if x in other], shape)
+                turned = w.transpose(
+                    index, sorted(range(len(other)), key=lambda k: self.outer.index(other[k]))
+                )
+                whole = w.broadcast(
+                    turned, [k for k, x in enumerate(self.outer) if x in other], shape
+                )
                 zero = w.full(0, I64, shape)
                 extent = w.broadcast(w.size(size), (), shape)
                 below = w.compare("LT", whole, zero)

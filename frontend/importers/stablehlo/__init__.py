@@ -5,16 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.frontend.call.compile import compile as compile_function
+from mlc.frontend.call.lowered import Lowered
+from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.call.stats import Stats
 from mlc.frontend.errors import NotSupportedError
-from mlc.frontend.importers.stablehlo.program import Function, Module, Op, Region
+from mlc.frontend.importers.stablehlo.program import (
+    Function,
+    Kind,
+    Module,
+    Op,
+    Region,
+    TensorKind,
+)
 from mlc.frontend.importers.stablehlo.reader import read
 from mlc.frontend.importers.stablehlo.run import KNOWN, Run, unsupported
 from mlc.frontend.importers.stablehlo.sizes import argument_shapes
-from mlc.frontend.importers.stablehlo.text import StableHloError
+from mlc.frontend.importers.stablehlo.text import StableHloError, numpy_of
 from mlc.frontend.numpy.values import lift
-from mlc.frontend.trace.trace import current
+from mlc.frontend.trace.symbolic import SymbolicDim
+from mlc.frontend.trace.trace import current, here
 
 __all__ = ["Imported", "StableHloError", "load"]
 
@@ -29,7 +42,9 @@ class Imported:
 
     def __call__(self, *arguments: Any) -> Any:
         """The result, or a tuple of several."""
-        return self._compiled(*arguments) if current() is None else self._traced(*arguments)
+        if current() is not None:
+            return self._traced(*arguments)
+        return self._compiled(*self._given(arguments))
 
     def stats(self) -> Stats:
         """Calls outside of traced functions, and the compilations they made."""
@@ -51,15 +66,53 @@ class Imported:
         results, _ = self._run(arguments)
         return results[0] if len(results) == 1 else results
 
+    def lower(self, *arguments: Any) -> Lowered:
+        """The program for these arguments; without any, for those that the text says."""
+        shapes = argument_shapes(self._module, self._function)
+        specs = [
+            TensorSpec(*shape, dtype=numpy_of(kind))
+            for shape, kind in zip(shapes, self._function.inputs, strict=True)
+            if isinstance(kind, TensorKind)
+        ]
+        return self._compiled.lower(*(arguments or specs))
+
     def _run(self, arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Run]:
+        run = Run(self._module)
+        given = [lift(x, self.__name__) for x in self._given(arguments)]
+        return run.function(self._function, given), run
+
+    def _given(self, arguments: tuple[Any, ...]) -> list[Any]:
+        """Arguments of the types that the text says; ShapeError or DTypeError for others."""
         wanted = self._function.inputs
         if len(arguments) != len(wanted):
             raise TypeError(f"{self.__name__} takes {len(wanted)} arrays, found {len(arguments)}")
-        run = Run(self._module)
-        return run.function(self._function, [lift(x, self.__name__) for x in arguments]), run
+        pairs = enumerate(zip(arguments, wanted, strict=True))
+        return [_as_said(f"{self.__name__}: argument {k}", x, kind) for k, (x, kind) in pairs]
 
     def __repr__(self) -> str:
         return f"<stablehlo function {self.__name__}>"
+
+
+def _as_said(place: str, x: Any, kind: Kind) -> Any:
+    """An argument of the type that the text says; a number of Python's is of any dtype."""
+    if not isinstance(kind, TensorKind):
+        raise NotSupportedError(f"{place} is a {kind.text}; expected arrays alone")
+    dtype = numpy_of(kind)
+    if type(x) in (bool, int, float, complex):
+        x = np.asarray(x, dtype)
+    elif not hasattr(x, "dtype"):
+        x = np.asarray(x)
+    if x.dtype != dtype:
+        raise DTypeError(f"{place} is {x.dtype}; expected {dtype}: x.astype(np.{dtype})")
+    known = [(n, size) for n, size in zip(kind.shape, x.shape, strict=False) if n is not None]
+    if len(kind.shape) != len(x.shape) or any(isinstance(m, int) and m != n for n, m in known):
+        expected = ", ".join("any" if n is None else str(n) for n in kind.shape)
+        raise ShapeError(f"{place} has the shape {tuple(x.shape)}; expected ({expected})")
+    for n, size in known:
+        if isinstance(size, SymbolicDim):
+            here().assume(size.dim - n, place)
+            here().assume(-size.dim + n, place)
+    return x
 
 
 def _open_sizes(module: Module, function: Function) -> dict[str, dict[int, str]] | bool:

@@ -49,8 +49,8 @@ def _shape(op: Op, known: KnownOf, value: Array) -> list[Any]:
 def _slice(op: Op, known: KnownOf, x: Array, first: Array, limit: Array, step: Array) -> Array:
     """`real_dynamic_slice`: the result's type may say how many, and data where."""
     if known(first) is not None:
-        names = ("start", "limit", "strides")
-        ranges = [_numbers(op, known, v, n) for v, n in zip((first, limit, step), names)]
+        said, names = (first, limit, step), ("start", "limit", "strides")
+        ranges = [_numbers(op, known, v, n) for v, n in zip(said, names, strict=True)]
         return x[tuple(slice(*each) for each in zip(*ranges, strict=True))]
     sizes = _shape(op, known, limit)
     steps = _numbers(op, known, step, "strides")
@@ -92,7 +92,9 @@ ROWS: Mapping[str, Callable[..., Array]] = {
 """By name: an op, what is known of values, and operands."""
 
 
-def reduce_window(op: Op, module: Module, known: KnownOf, operands: Sequence[Array]) -> tuple[Op, int]:
+def reduce_window(
+    op: Op, module: Module, known: KnownOf, operands: Sequence[Array]
+) -> tuple[Op, int]:
     """
     A call of `stablehlo.dynamic_reduce_window` as the op it stands for, and how many of its
     operands are arrays: the others are numbers of windows.

@@ -14,8 +14,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mlc.dialects.tensor.complex_parts import ComplexOp
 import mlc.frontend.importers.stablehlo.special as special
+from mlc.dialects.tensor.complex_parts import ComplexOp
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
 from mlc.frontend.importers.stablehlo.text import numpy_of
 from mlc.frontend.numpy.values import lift

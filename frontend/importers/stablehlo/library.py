@@ -218,7 +218,10 @@ def gtsv(op: Op, low: Array, middle: Array, high: Array, b: Array) -> tuple[Arra
     n = middle.shape[-1]
     rows, columns = line(n, 0, 2), line(n, 1, 2)
     none = zeros((*middle.shape, n), middle.dtype)
-    inner = [x if x.shape[-1] == n - 1 else part for x, part in ((low, low[..., 1:]), (high, high[..., :-1]))]
+    inner = [
+        x if x.shape[-1] == n - 1 else part
+        for x, part in ((low, low[..., 1:]), (high, high[..., :-1]))
+    ]
     edge = zeros((*middle.shape[:-1], 1), middle.dtype)
     below = np.concatenate([edge, inner[0]], axis=-1)
     above = np.concatenate([inner[1], edge], axis=-1)

@@ -3,7 +3,8 @@
 Quantised tensors: whole numbers that stand for (q - zero point) * scale.
 
 Ops that move elements move the whole numbers; any other op is computed on the numbers that they
-stand for, and its result is quantised. SOURCE: StableHLO specification, "Quantization computations".
+stand for, and its result is quantised. SOURCE: StableHLO specification, "Quantization
+computations".
 """
 
 from __future__ import annotations

@@ -20,14 +20,22 @@ from mlc.frontend.importers.stablehlo.program import (
     TensorKind,
 )
 from mlc.frontend.importers.stablehlo.spelling import spelled
-from mlc.frontend.importers.stablehlo.text import Text, without_aliases
+from mlc.frontend.importers.stablehlo.text import StableHloError, Text, without_aliases
 
 _BOOLEAN = frozenset({"compare", "is_finite", "is_inf", "is_pos_inf", "is_neg_inf"})
 
 
 def read(text: str, name: str = "<stablehlo>") -> Module:
     """The module; StableHloError names the line of what cannot be read."""
-    return _Reader(Text(without_aliases(text), name)).module()
+    reader = _Reader(Text(without_aliases(text), name))
+    try:
+        return reader.module()
+    except StableHloError:
+        raise
+    except RecursionError:
+        reader.t.fail("regions or lists this deep in each other", "fewer levels")
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        reader.t.fail(f"what means nothing here ({error})")
 
 
 class _Reader:
@@ -117,11 +125,11 @@ class _Reader:
     def _is(self, value: str, kind: Kind) -> None:
         self.kinds[-1][value] = kind
 
-    def _kind(self, value: str) -> Kind:
+    def _kind(self, value: str, line: int | None = None) -> Kind:
         for scope in reversed(self.kinds):
             if value in scope:
                 return scope[value]
-        return self.t.fail(f"{value}, which nothing defines", "a value")
+        return self.t.fail(f"{value}, which nothing defines", "a value", line)
 
     def _operand(self) -> str:
         return self.t.wants_kind("value", "a value")
@@ -163,7 +171,7 @@ class _Reader:
             op = self._generic(line)
         else:
             op = self._pretty(line)
-        takes = tuple(self._kind(value) for value in op.operands)
+        takes = tuple(self._kind(value, line) for value in op.operands)
         names = self._named(results, len(op.kinds))
         for name, kind in zip(names, op.kinds, strict=True):
             self._is(name, kind)

@@ -9,8 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.errors import MlcError
 from mlc.frontend.errors import NotSupportedError
-from mlc.frontend.importers.stablehlo import bits, dynamic, library, norms, quantised, shapes, sizes, sorting, windows
+from mlc.frontend.importers.stablehlo import (
+    bits,
+    dynamic,
+    library,
+    norms,
+    quantised,
+    shapes,
+    sizes,
+    sorting,
+    windows,
+)
 from mlc.frontend.importers.stablehlo.elementwise import (
     ROWS,
     bits_of,
@@ -21,7 +32,7 @@ from mlc.frontend.importers.stablehlo.elementwise import (
 from mlc.frontend.importers.stablehlo.program import Function, Module, Op, Region, TensorKind
 from mlc.frontend.importers.stablehlo.quantised import is_quantised
 from mlc.frontend.importers.stablehlo.sizes import Known
-from mlc.frontend.importers.stablehlo.text import NARROW, numpy_of
+from mlc.frontend.importers.stablehlo.text import NARROW, StableHloError, numpy_of
 from mlc.frontend.trace.constant import written
 from mlc.frontend.trace.control import cond
 from mlc.frontend.trace.loops import while_loop
@@ -30,6 +41,10 @@ Array = Any
 Results = tuple[Array, ...]
 Around = Mapping[str, Array]
 """Values that stand around a region, by name."""
+
+
+_MEANINGLESS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What an op raises whose text makes no sense."""
 
 
 class Run:
@@ -58,9 +73,18 @@ class Run:
             operands = [values[name] for name in op.operands]
             if op.name == "return":
                 return tuple(operands)
-            found = self.op(op, operands, values)
-            for name, kind, value in zip(op.results, op.kinds, found, strict=True):
-                values[name] = _fitting(kind, value)
+            try:
+                found = self.op(op, operands, values)
+                for name, kind, value in zip(op.results, op.kinds, found, strict=True):
+                    values[name] = _fitting(kind, value)
+            except _MEANINGLESS as error:
+                if isinstance(error, MlcError) and (
+                    op.name == "custom_call" or isinstance(error, NotSupportedError | StableHloError)
+                ):
+                    raise
+                why = str(error).partition("\n")[0]
+                text = f"line {op.line}: {op.name} of these operands and attributes: {why}"
+                raise StableHloError(text) from error
             facts = [self.known(x) for x in operands]
             elements = sizes.known(op, facts, [getattr(x, "dims", ()) for x in operands])
             if elements is not None:
@@ -217,6 +241,15 @@ def _fitting(kind: Any, value: Array) -> Array:
     if not isinstance(kind, TensorKind):
         return value
     dtype = numpy_of(kind)
+    # in regions that say what becomes of one element, whole arrays stand for it
+    if kind.shape and (
+        len(kind.shape) != value.ndim
+        or any(
+            n is not None and isinstance(m, int) and n != m
+            for n, m in zip(kind.shape, value.shape, strict=True)
+        )
+    ):
+        raise ValueError(f"the result has the shape {value.shape}, its type says {kind.shape}")
     value = written(np.asarray(value)) if isinstance(value, np.ndarray | np.generic) else value
     value = value if value.dtype == dtype else value.astype(dtype)
     return value if kind.dtype not in NARROW else _narrow(value, NARROW[kind.dtype])
@@ -258,6 +291,7 @@ _SIMPLE: Mapping[str, Callable[..., Array]] = {
     "convolution": windows.convolution,
     "chlo.constant_like": lambda op, x: np.full_like(x, op.get("value")),
 }
+
 
 def _ranked(op: Op, operands: Sequence[Array]) -> list[Array]:
     """Operands of an op of CHLO that broadcasts: `broadcast_dimensions` are those of the lower."""
@@ -309,12 +343,10 @@ _SPECIAL: Mapping[str, Callable[..., Sequence[Array]]] = {
         for name in _BROADCAST
     },
     **{name: lambda run, op, xs, _, row=row: row(op, *xs) for name, row in norms.ROWS.items()},
-    **{name: Run.sized for name in dynamic.ROWS},
+    **dict.fromkeys(dynamic.ROWS, Run.sized),
 }
 
-KNOWN = frozenset(
-    {*ROWS, *_SIMPLE, *_SPECIAL, "return", "uniform_quantize", "uniform_dequantize"}
-)
+KNOWN = frozenset({*ROWS, *_SIMPLE, *_SPECIAL, "return", "uniform_quantize", "uniform_dequantize"})
 
 
 _NAMED = {f"mhlo.{name.removeprefix('chlo.')}": name for name in KNOWN if name.startswith("chlo.")}

@@ -44,9 +44,14 @@ def iota(op: Op, shape: Sequence[Any]) -> Array:
     return np.broadcast_to(line(shape[axis], axis, len(shape)).astype(numpy_of(kind)), shape)
 
 
+_WRITTEN = 1 << 16
+"""Positions that are written as numbers: more are counted."""
+
+
 def line(size: Any, axis: int, rank: int) -> Array:
     """0, 1, … along one of `rank` axes."""
-    numbers = np.arange(size) if isinstance(size, int) else arange(size)
+    short = isinstance(size, int) and size <= _WRITTEN
+    numbers = np.arange(size) if short else arange(size)
     return numbers.reshape([size if a == axis else 1 for a in range(rank)])
 
 

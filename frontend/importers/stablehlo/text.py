@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.errors import MlcError
+from mlc.dialects.stablehlo import ELEMENTS
 from mlc.frontend.importers.stablehlo.program import (
     Kind,
     OtherKind,
@@ -40,14 +41,13 @@ _QUANTISED = re.compile(
     r":(?P<expressed>\w+)(?::(?P<axis>\d+))?,(?P<pairs>\{[-\w.,:+]*\}|[-\w.:+]+)>"
 )
 DTYPES = {
-    "i1": "bool", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "ui8": "u8", "ui16": "u16",
-    "ui32": "u32", "ui64": "u64", "f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64",
-    "complex<f32>": "c64", "complex<f64>": "c128", "f8E4M3FN": "f8e4m3fn", "f8E5M2": "f8e5m2",
-    "index": "i64", **{kind: kind[0] + "8" for kind in ("i2", "i4", "ui2", "ui4")},
+    **ELEMENTS, "index": "i64", **{kind: kind[0] + "8" for kind in ("i2", "i4", "ui2", "ui4")},
 }  # fmt: skip
 """StableHLO's element types -> ours: narrow integers are bytes that hold no more than they may."""
 NARROW = {"i2": 2, "i4": 4, "ui2": 2, "ui4": 4}
 """Those that are narrower than a byte, and their bits."""
+
+_MOST_BYTES = 1 << 31  # of a literal
 
 _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|[-+]?(?:inf|nan|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)|true|false")
 
@@ -86,9 +86,11 @@ class Text:
                 self.kind, self.token = found.lastgroup or "", found[0]
                 return was
 
-    def fail(self, found: str, expected: str = "StableHLO") -> NoReturn:
-        """Raises at this place."""
-        line = self.line
+    def fail(
+        self, found: str, expected: str = "StableHLO", line: int | None = None
+    ) -> NoReturn:
+        """Raises at this place, or at the beginning of what is wrong, a line before it."""
+        line = self.line if line is None else line
         lines = self.text.splitlines()
         shown = lines[line - 1].strip()[:100] if line <= len(lines) else ""
         raise StableHloError(f"{self.name}:{line}: found {found}; expected {expected}\n  {shown}")
@@ -347,6 +349,8 @@ def literal(inside: str, kind: TensorKind) -> NDArray[Any]:
             found = np.frombuffer(data, dtype)
     else:
         found = _elements(_NUMBER.findall(inside), dtype)
+    if count * dtype.itemsize > _MOST_BYTES:
+        raise ValueError(f"{count} elements; expected no more than {_MOST_BYTES} bytes")
     if found.size == 1:
         return np.full(shape, found[0], dtype)
     if found.size != count:

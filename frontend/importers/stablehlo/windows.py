@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -86,6 +87,9 @@ def _identity(how: str, dtype: np.dtype[Any]) -> Any:
 
 # windows
 
+_MOST = 1 << 12
+"""Elements of a window that is not a running fold: each is an op of its own."""
+
 
 class Windows:
     """How windows lie over an operand: sizes, strides, dilations and padding for each axis."""
@@ -111,6 +115,11 @@ class Windows:
 
     def offsets(self) -> Iterator[tuple[int, ...]]:
         """The places in a window, in order."""
+        if not all(isinstance(n, int) for n in self.sizes) or math.prod(self.sizes) > _MOST:
+            raise NotSupportedError(
+                f"a window of {' x '.join(map(str, self.sizes))} elements; expected no more than"
+                f" {_MOST}, or all elements before each one"
+            )
         return itertools.product(*(range(n) for n in self.sizes))
 
     def part(self, x: Array, offset: Sequence[int], count: Sequence[int]) -> Array:

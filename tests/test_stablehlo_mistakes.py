@@ -1,0 +1,101 @@
+# pyright: basic
+"""Mutated StableHLO: an error that says line or op, never a crash, never endless."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlc
+from tests import test_stablehlo, test_stablehlo_ops
+
+SOURCES = [
+    *(
+        f"func.func @main({', '.join(f'%{n}: {k}' for n, k in zip('abcd', i.split('; '), strict=False))})"
+        f" -> ({o.strip('()')}) {{\n{body}\n}}"
+        for body, i, o, *_ in test_stablehlo.CASES.values()
+    ),
+    *(
+        f"func.func @main({', '.join(f'%{n}: {k}' for n, k in zip('abcde', i.split('; '), strict=False))})"
+        f" -> ({o}) {{\n{body}\n}}"
+        for body, i, o, *_ in test_stablehlo_ops.CASES.values()
+    ),
+]  # fmt: skip
+WORDS = re.compile(r"[%@\w.]+|\d+|[^\s\w]")
+COUNT = 200
+
+
+def mutated(text: str, rng: random.Random) -> str:
+    """The text with one thing wrong: bytes, words or lines lost, doubled, swapped or changed."""
+    kind = rng.randrange(6)
+    if kind == 0:
+        return text[: rng.randrange(len(text))]
+    if kind == 1:
+        at = rng.randrange(len(text))
+        return text[:at] + chr(rng.randrange(32, 127)) + text[at + 1 :]
+    words = list(WORDS.finditer(text))
+    one, two = rng.choice(words), rng.choice(words)
+    if kind == 2:
+        return text[: one.start()] + text[one.end() :]
+    if kind == 3:
+        return text[: one.start()] + two[0] + text[one.end() :]
+    numbers = list(re.finditer(r"\d+", text))
+    if kind == 4 and numbers:
+        one = rng.choice(numbers)
+        new = rng.choice(["0", "-1", "7", "99999999", "9" * 40, "2.5"])
+        return text[: one.start()] + new + text[one.end() :]
+    lines = text.split("\n")
+    rng.shuffle(lines)
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_mutated_texts(part: int) -> None:
+    rng = random.Random(part)
+    for _ in range(COUNT // 8):
+        text = mutated(rng.choice(SOURCES), rng)
+        try:
+            mlc.stablehlo.load(text, name="m").lower()
+        except mlc.MlcError as error:
+            said = str(error)
+            assert re.search(r"m:\d+: |line \d+|function|the size|main: ", said), (text, said)
+
+
+def test_arguments_of_another_type() -> None:
+    add = mlc.stablehlo.load(
+        "func.func @main(%a: tensor<?x3xf32>, %b: tensor<f32>) -> tensor<?x3xf32> {\n"
+        "return %a : tensor<?x3xf32>\n}"
+    )
+    assert add(np.ones((2, 3), np.float32), 1.0).shape == (2, 3)
+    with pytest.raises(mlc.ShapeError, match=r"argument 0 has the shape .*expected \(any, 3\)"):
+        add(np.ones((2, 4), np.float32), 1.0)
+    with pytest.raises(mlc.DTypeError, match="argument 0 is float64; expected float32"):
+        add(np.ones((2, 3)), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("%0 = stablehlo.add %a, %zz : tensor<2x3xf32>", "m:2: found %zz, which nothing defines"),
+        (
+            "%0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<2x3xf32>",
+            r"line 2: transpose.*shape \(3, 2\), its type says \(2, 3\)",
+        ),
+        ("%0 = stablehlo.slice %a [0:1] : (tensor<2x3xf32>) -> tensor<1x3xf32>\n"
+         "%1 = stablehlo.concatenate %0, %a, dim = 7 : (tensor<1x3xf32>, tensor<2x3xf32>)"
+         " -> tensor<3x3xf32>", "line 3"),
+        ("%0 = stablehlo.constant dense<1.0> : tensor<99999999999xf32>", "no more than"),
+        ("%0 = stablehlo.constant dense<1.0> : tensor<2xf6E2M3FN>", "'f6E2M3FN'; expected one of"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense(body: str, said: str) -> None:
+    text: Any = (
+        f"func.func @main(%a: tensor<2x3xf32>) -> tensor<2x3xf32> {{\n{body}\n"
+        "return %a : tensor<2x3xf32>\n}"
+    )
+    with pytest.raises(mlc.MlcError, match=said):
+        mlc.stablehlo.load(text, name="m").lower()
