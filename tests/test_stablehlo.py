@@ -330,3 +330,47 @@ def test_functions_of_jax() -> None:
     np.testing.assert_allclose(np.asarray(found["y"]), np.tanh(x @ w), rtol=1e-5)
     slope = mlc.grad(lambda w: f({"w": w}, x)["y"].sum())(w)
     np.testing.assert_allclose(slope, x.T @ (1 - np.tanh(x @ w) ** 2), rtol=1e-4)
+
+
+def test_one_program_for_sizes_that_are_open() -> None:
+    """As `jax.export` writes them: symbols from sizes, assertions, and shapes that are computed."""
+    twice = mlc.stablehlo.load(
+        "func.func public @main(%a: tensor<?x3xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {\n"
+        "%two = stablehlo.constant dense<2> : tensor<i32>\n"
+        "%zero = stablehlo.constant dense<0> : tensor<i32>\n"
+        "%n = stablehlo.get_dimension_size %a, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>\n"
+        "%m = stablehlo.get_dimension_size %b, dim = 0 : (tensor<?xf32>) -> tensor<i32>\n"
+        "%r = stablehlo.remainder %m, %two : tensor<i32>\n"
+        "%e = stablehlo.compare EQ, %r, %zero, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+        'stablehlo.custom_call @shape_assertion(%e, %m) {error_message = "{0} is odd"}'
+        " : (tensor<i1>, tensor<i32>) -> ()\n"
+        "%h = stablehlo.divide %m, %two : tensor<i32>\n"
+        "%s = stablehlo.compare EQ, %h, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+        'stablehlo.custom_call @shape_assertion(%s, %m, %n) {error_message = "{0} for {1}"}'
+        " : (tensor<i1>, tensor<i32>, tensor<i32>) -> ()\n"
+        "%1 = call @inner(%n, %a, %b) : (tensor<i32>, tensor<?x3xf32>, tensor<?xf32>)"
+        " -> tensor<?xf32>\nreturn %1 : tensor<?xf32>\n}\n"
+        'func.func private @inner(%n: tensor<i32> {jax.global_constant = "n"},'
+        " %a: tensor<?x3xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {\n"
+        "%z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+        "%two = stablehlo.constant dense<2> : tensor<1xi32>\n"
+        "%0 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>\n"
+        "%1 = stablehlo.concatenate %0, %two, dim = 0 : (tensor<1xi32>, tensor<1xi32>)"
+        " -> tensor<2xi32>\n"
+        "%2 = stablehlo.dynamic_reshape %b, %1 : (tensor<?xf32>, tensor<2xi32>)"
+        " -> tensor<?x2xf32>\n"
+        "%3 = stablehlo.reduce(%2 init: %z) applies stablehlo.add across dimensions = [1]"
+        " : (tensor<?x2xf32>, tensor<f32>) -> tensor<?xf32>\n"
+        "%4 = stablehlo.reduce(%a init: %z) applies stablehlo.maximum across dimensions = [1]"
+        " : (tensor<?x3xf32>, tensor<f32>) -> tensor<?xf32>\n"
+        "%5 = stablehlo.dynamic_iota %0, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>\n"
+        "%6 = stablehlo.add %3, %4 : tensor<?xf32>\n%7 = stablehlo.add %6, %5 : tensor<?xf32>\n"
+        "return %7 : tensor<?xf32>\n}"
+    )
+    for size in (1, 2, 5):
+        a, b = f32(size, 3), f32(2 * size)
+        wanted = b.reshape(-1, 2).sum(1) + np.maximum(a.max(1), 0) + np.arange(size)
+        np.testing.assert_allclose(twice(a, b), wanted.astype(np.float32), rtol=1e-5, atol=1e-6)
+    assert len(twice.stats().artifacts) == 1
+    with pytest.raises(mlc.ShapeError, match=r"3|do not fit"):
+        twice(f32(2, 3), f32(3))

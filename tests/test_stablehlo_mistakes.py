@@ -13,18 +13,18 @@ import pytest
 import mlc
 from tests import test_stablehlo, test_stablehlo_ops
 
+
+def source(body: str, inputs: str, outputs: str) -> str:
+    pairs = zip("abcde", inputs.split("; "), strict=False)
+    arguments = ", ".join(f"%{name}: {kind}" for name, kind in pairs)
+    return f"func.func @main({arguments}) -> ({outputs.strip('()')}) {{\n{body}\n}}"
+
+
 SOURCES = [
-    *(
-        f"func.func @main({', '.join(f'%{n}: {k}' for n, k in zip('abcd', i.split('; '), strict=False))})"
-        f" -> ({o.strip('()')}) {{\n{body}\n}}"
-        for body, i, o, *_ in test_stablehlo.CASES.values()
-    ),
-    *(
-        f"func.func @main({', '.join(f'%{n}: {k}' for n, k in zip('abcde', i.split('; '), strict=False))})"
-        f" -> ({o}) {{\n{body}\n}}"
-        for body, i, o, *_ in test_stablehlo_ops.CASES.values()
-    ),
-]  # fmt: skip
+    source(body, inputs, outputs)
+    for cases in (test_stablehlo.CASES, test_stablehlo_ops.CASES)
+    for body, inputs, outputs, *_ in cases.values()
+]
 WORDS = re.compile(r"[%@\w.]+|\d+|[^\s\w]")
 COUNT = 200
 

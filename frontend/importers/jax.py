@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.importers.stablehlo import Imported, load
 from mlc.frontend.trace.trace import current
 from mlc.frontend.trace.tracer import Tracer
@@ -28,8 +29,8 @@ class FromJax:
         """As JAX's: arrays of JAX, in the containers that the function makes."""
         tree = self._jax.tree
         leaves, structure = tree.flatten((arguments, keywords))
-        specs = [self._spec(leaf) for leaf in leaves]
-        key = structure, tuple((spec.shape, str(spec.dtype)) for spec in specs)
+        specs = self._specs(leaves)
+        key = structure, tuple((str(spec.shape), str(spec.dtype)) for spec in specs)
         if key not in self._known:
             self._known[key] = self._lowered(structure, specs)
         imported, outside, kinds = self._known[key]
@@ -42,17 +43,34 @@ class FromJax:
 
     def _lowered(self, structure: Any, specs: list[Any]) -> tuple[Imported, Any, list[Any]]:
         arguments, keywords = self._jax.tree.unflatten(structure, specs)
+        if not all(isinstance(n, int) for spec in specs for n in spec.shape):
+            export = import_module("jax.export")
+            written = export.export(self._jitted)(*arguments, **keywords)
+            kinds = [x.dtype for x in written.in_avals]
+            return load(written.mlir_module(), name=self.__name__), written.out_tree, kinds
         lowered = self._jitted.lower(*arguments, **keywords)
         kinds = [x.dtype for x in self._jax.tree.leaves(lowered.in_avals)]
         return load(lowered.as_text(), name=self.__name__), lowered.out_tree, kinds
 
-    def _spec(self, leaf: Any) -> Any:
-        if isinstance(leaf, Tracer):
-            if None in leaf.shape:
-                raise TypeError(f"mlc.jax({self.__name__}): JAX needs sizes that are known")
-            return self._jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
-        array = leaf if hasattr(leaf, "dtype") else self._jax.numpy.asarray(leaf)
-        return self._jax.ShapeDtypeStruct(np.shape(array), array.dtype)
+    def _specs(self, leaves: list[Any]) -> list[Any]:
+        """Shapes and dtypes; sizes that are open are so in JAX as well, by the same names."""
+        symbolic = import_module("jax.export") if any(map(_is_open, leaves)) else None
+        scope = None if symbolic is None else symbolic.SymbolicScope()
+        found: list[Any] = []
+        for leaf in leaves:
+            array = leaf if hasattr(leaf, "dtype") else self._jax.numpy.asarray(leaf)
+            shape = np.shape(array) if not isinstance(leaf, Tracer) else leaf.shape
+            if symbolic is not None and _is_open(leaf):
+                text = ", ".join(str(dim) for dim in leaf.dims)
+                if "//" in text:
+                    raise NotSupportedError(f"mlc.jax({self.__name__}): an array of shape ({text})")
+                shape = symbolic.symbolic_shape(text, scope=scope)
+            found.append(self._jax.ShapeDtypeStruct(shape, array.dtype))
+        return found
+
+
+def _is_open(leaf: Any) -> bool:
+    return isinstance(leaf, Tracer) and any(d.constant is None for d in leaf.dims)
 
 
 def _as_kind(leaf: Any, dtype: Any) -> Any:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from mlc.frontend.importers.stablehlo.program import (
     Function,
     Kind,
@@ -343,6 +345,8 @@ class _Reader:
         t.wants("window")
         t.wants("=")
         attributes |= {_WINDOW.get(k, k): v for k, v in t.dictionary().items()}
+        if "padding" in attributes:
+            attributes["padding"] = np.array(attributes["padding"], np.int64).reshape(-1, 2)
         if t.sees("{"):
             attributes |= t.dictionary()
         return Op(name, tuple(operands), (), tuple(self._function_type()), line, attributes)

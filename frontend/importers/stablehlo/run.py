@@ -79,7 +79,8 @@ class Run:
                     values[name] = _fitting(kind, value)
             except _MEANINGLESS as error:
                 if isinstance(error, MlcError) and (
-                    op.name == "custom_call" or isinstance(error, NotSupportedError | StableHloError)
+                    op.name == "custom_call"
+                    or isinstance(error, NotSupportedError | StableHloError)
                 ):
                     raise
                 why = str(error).partition("\n")[0]

@@ -86,9 +86,7 @@ class Text:
                 self.kind, self.token = found.lastgroup or "", found[0]
                 return was
 
-    def fail(
-        self, found: str, expected: str = "StableHLO", line: int | None = None
-    ) -> NoReturn:
+    def fail(self, found: str, expected: str = "StableHLO", line: int | None = None) -> NoReturn:
         """Raises at this place, or at the beginning of what is wrong, a line before it."""
         line = self.line if line is None else line
         lines = self.text.splitlines()
