@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
 
 from mlc import knobs
 from mlc.artifact import FORMAT, Artifact
-from mlc.backends import Level, backend_of
+from mlc.backends import backend_of
 from mlc.collector import collector_off, imported
 from mlc.dialects.program import UNROLLED, entry_function
 from mlc.dialects.signature import EntrySignature, wanted
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mlc.backends import Loaded
-    from mlc.levels import Levels
+    from mlc.levels import Levels, Shown
     from mlc.passes.cost.model import Counts
     from mlc.passes.report.report import Plan
     from mlc.passes.report.timeline import Memory
@@ -114,8 +114,8 @@ class Executable:
         """What takes the arguments that this code does not."""
         self.entry.set_slow(slow)
 
-    def text(self, level: Level) -> str:
-        """The program at a level, as `mlc opt` reads it (at "code": LLVM IR)."""
+    def text(self, level: Shown) -> str:
+        """The program at a level, as `mlc opt` reads it ("code": LLVM IR); or as "stablehlo"."""
         return self.levels.text(level)
 
     def asm(self) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mlc.passes.report.explain.explanation import Explanation
     from mlc.passes.report.launches import LaunchReport
 
+Shown = Level | Literal["stablehlo"]
 ASSUMED_SIZE = 1024  # of a symbol in a report that nobody gave a value
 
 
@@ -92,7 +93,7 @@ class Levels:
             self.planned = self.at("plan")
         return self.planned
 
-    def text(self, level: Level | Literal["stablehlo"]) -> str:
+    def text(self, level: Shown) -> str:
         """The program as text; "stablehlo": at the tensor level, in that dialect."""
         if level == "stablehlo":
             return stablehlo_of(self.at("tensor"))

@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 """StableHLO text, compiled and run by JAX's CPU client."""
 
 from __future__ import annotations

@@ -374,3 +374,17 @@ def test_one_program_for_sizes_that_are_open() -> None:
     assert len(twice.stats().artifacts) == 1
     with pytest.raises(mlc.ShapeError, match=r"3|do not fit"):
         twice(f32(2, 3), f32(3))
+
+
+def test_resources_at_the_end_of_the_file() -> None:
+    text = (
+        "module @m {\n  func.func @main() -> tensor<2xf32> {\n"
+        "    %0 = stablehlo.constant dense_resource<w> : tensor<2xf32>\n"
+        "    return %0 : tensor<2xf32>\n  }\n}\n"
+    )
+    blob = '{-#\n  dialect_resources: {\n    builtin: {\n      w: "0x040000000000803F000000C0"\n'
+    assert mlc.stablehlo.load(f"{text}{blob}    }}\n  }}\n#-}}\n")().tolist() == [1.0, -2.0]
+    with pytest.raises(mlc.stablehlo.StableHloError, match=r":3: found the resource w"):
+        mlc.stablehlo.load(text)
+    with pytest.raises(mlc.stablehlo.StableHloError, match="found 'more'; expected the end"):
+        mlc.stablehlo.load(f"{text.replace('_resource<w>', '<1.0>')} more")

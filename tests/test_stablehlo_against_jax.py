@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 """Functions of JAX through StableHLO: read as its own parser reads them, and equal to it."""
 
 from __future__ import annotations

@@ -260,6 +260,18 @@ CASES: dict[str, tuple[str, str, str, list[Any], list[Any]]] = {
         [np.clip(np.rint((x23 * 20 + F(0.2)) / 0.5) * 2 + 10, -128, 127).T.astype(F) / 2 - 5,
          np.clip(np.rint((x23 * 20 + F(0.2)) / 0.5) * 2 + 10, -128, 127).astype(np.int8)],
     ),
+    "quantised folds": (
+        "%0 = stablehlo.uniform_quantize %a : (tensor<2x3xf32>)"
+        " -> tensor<2x3x!quant.uniform<i8:f32, 0.5>>\n"
+        "%z = stablehlo.constant() {value = dense<0> : tensor<i8>}"
+        " : () -> tensor<!quant.uniform<i8:f32, 0.5>>\n"
+        "%1 = stablehlo.reduce(%0 init: %z) applies stablehlo.add across dimensions = [1]"
+        " : (tensor<2x3x!quant.uniform<i8:f32, 0.5>>, tensor<!quant.uniform<i8:f32, 0.5>>)"
+        " -> tensor<2x!quant.uniform<i8:f32, 0.5>>\n"
+        "%2 = stablehlo.uniform_dequantize %1 : (tensor<2x!quant.uniform<i8:f32, 0.5>>)"
+        " -> tensor<2xf32>\nreturn %2 : tensor<2xf32>",
+        "tensor<2x3xf32>", "tensor<2xf32>", [x23], [x23.sum(1)],
+    ),
     "quantised by axis": (
         "%0 = stablehlo.uniform_quantize %a : (tensor<2x3xf32>)"
         " -> tensor<2x3x!quant.uniform<u8<0:200>:f32:0, {0.5:100, 0.25}>>\n"

@@ -8,6 +8,7 @@ said: StableHLO has none.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -165,7 +166,8 @@ class _Export:
 
     def branch(self, op: Any) -> Sequence[Value]:
         """`mlc.if`."""
-        regions = [self.w.region([], lambda b=block: self.block(b)) for block in op.blocks]
+        blocks = (op.then.block, op.otherwise.block)
+        regions = [self.w.region([], functools.partial(self.block, each)) for each in blocks]
         kinds = [typed(x) for x in op.results]
         return self.w.emit_all("stablehlo.if", self._read([op.condition]), kinds, "", regions)
 

@@ -219,11 +219,8 @@ def _window(w: Writer, op: TensorOp, xs: Sequence[Value]) -> Value:
     window, strides, apart, order = list[int](), list[int](), list[int](), list[str]()
     counts: list[Dim] = []
     for axis, size in zip(axes, x.shape, strict=True):
-        (step, moved), (spread, tap) = (
-            (next(t for t in axis if t[1] in result), next(t for t in axis if t[1] not in result))
-            if len(axis) > 1
-            else ((1, axis[0][1]), (1, ""))
-        )
+        mine, taps = ([t for t in axis if (t[1] in result) == inside] for inside in (True, False))
+        (step, moved), (spread, tap) = (mine or taps)[0], taps[0] if len(axis) > 1 else (1, "")
         span = sizes[tap] if tap else ONE
         if not tap and moved not in result:  # folded whole
             step, span = 1, size

@@ -35,12 +35,21 @@ def is_quantised(kind: Kind) -> bool:
 
 def computed(op: Op, operands: Sequence[Array], run: Callable[..., Sequence[Array]]) -> list[Array]:
     """The results of an op with such operands or results. `run`: computes a plain op."""
-    plain = replace(
-        op, kinds=tuple(map(_plain, op.kinds)), takes=tuple(map(_plain, op.takes)),
-        name="convert" if op.name in ("uniform_quantize", "uniform_dequantize") else op.name,
-    )  # fmt: skip
+    plain = _plain_op(op)
+    if op.name in ("uniform_quantize", "uniform_dequantize"):
+        plain = replace(plain, name="convert")
     values = [_stands_for(x, kind) for x, kind in zip(operands, op.takes, strict=True)]
     return [_quantised(x, kind) for x, kind in zip(run(plain, values), op.kinds, strict=True)]
+
+
+def _plain_op(op: Op) -> Op:
+    """The op on the numbers that are stood for, and so are those in its regions."""
+    return replace(
+        op,
+        kinds=tuple(map(_plain, op.kinds)),
+        takes=tuple(map(_plain, op.takes)),
+        regions=tuple(replace(r, ops=tuple(map(_plain_op, r.ops))) for r in op.regions),
+    )
 
 
 def _plain(kind: Kind) -> Kind:

@@ -65,6 +65,8 @@ class _Reader:
             functions[function.name] = function
         if braces:
             t.wants("}")
+            if t.kind != "end":
+                t.fail(t.found, "the end")
         if not functions:
             t.fail("no function", "func.func")
         return Module(functions)
@@ -77,11 +79,12 @@ class _Reader:
         for each in region.ops:
             if each.name != "func" or len(each.regions) != 1:
                 self.t.fail(f"{each.name} on line {each.line}", "func.func")
-            name, kinds = str(each.get("sym_name")), each.get("function_type")
-            if not isinstance(kinds, tuple):
-                self.t.fail(f"a function without a type on line {each.line}", "function_type")
+            name = str(each.get("sym_name"))
+            kinds: list[Kind] | None = (each.get("function_type") or [None])[0]
+            if kinds is None:
+                self.t.fail("a function without a type", "function_type", each.line)
             public = each.get("sym_visibility") != "private"
-            functions[name] = Function(name, each.regions[0], tuple(kinds[0]), public)
+            functions[name] = Function(name, each.regions[0], tuple(kinds), public)
         if not functions:
             self.t.fail("no function", "func.func")
         return Module(functions)
@@ -315,8 +318,12 @@ class _Reader:
     # forms of their own ---------------------------------------------------------------------------
 
     def constant(self, name: str, line: int) -> Op:
-        """`constant dense<…> : type`."""
+        """`constant dense<…> : type`; quantised: `constant() {value = …} : () -> type`."""
         t = self.t
+        if t.takes("("):
+            t.wants(")")
+            attributes = t.dictionary()
+            return Op(name, (), (), tuple(self._function_type()), line, attributes)
         attributes = t.dictionary() if t.sees("{") else {}
         attributes["value"], kind = t.typed_dense()
         return Op(name, (), (), (kind,), line, attributes)

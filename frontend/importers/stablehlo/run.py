@@ -201,9 +201,7 @@ class Run:
         axis = int(told.get("reduction_dim", -1))
         region = self.module.functions[comparator].region
         plain = replace(op, name="sort", attributes={"dimension": axis}, regions=(region,))
-        kind = op.kinds[0]
-        assert isinstance(kind, TensorKind)
-        count = kind.shape[axis]
+        count = shapes.sizes_of(op)[axis]
         found = self.sort(plain, operands[: len(operands) // 2], values)
         return tuple(np.take(x, np.arange(count), axis) for x in found)
 

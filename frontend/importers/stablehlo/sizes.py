@@ -9,6 +9,7 @@ compares, so that shapes are sizes of ours and one program serves them all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -60,7 +61,7 @@ def known(op: Op, operands: Sequence[Known | None], shapes: Sequence[Shape]) -> 
 def _is_small(kind: TensorKind) -> bool:
     whole = kind.dtype in ("i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "index")
     sizes = [n for n in kind.shape if n is not None]
-    return whole and len(sizes) == len(kind.shape) and np.prod(sizes, dtype=np.int64) <= MOST
+    return whole and len(sizes) == len(kind.shape) and math.prod(sizes) <= MOST
 
 
 def _array(dim: Dim) -> Known:

@@ -39,7 +39,7 @@ def sort(op: Op, evaluate: Callable[[Region], Apply], *xs: Array) -> tuple[Array
     axis = int(op.get("dimension", -1)) % xs[0].ndim
     region = op.regions[0]
     keys = _Comparator(region).keys()
-    order = _by_pairs(evaluate(region), xs, axis) if keys is None else None
+    order: Any = _by_pairs(evaluate(region), xs, axis) if keys is None else None
     for key in reversed(keys or ()):
         both = [x for x in xs for _ in range(2)]
         (found,) = evaluate(_giving(region, key.value))(*both)

@@ -66,6 +66,7 @@ class Text:
         self.kind, self.token = "", ""
         self.start = 0
         self._counted = 0, 1  # a place, and its line
+        self.text, self.resources = _without_resources(text)
         self.next()
 
     # tokens -----------------------------------------------------------------------------------
@@ -305,7 +306,7 @@ class Text:
 
     def typed_dense(self) -> tuple[NDArray[Any], TensorKind]:
         """The same, and its type as it is said."""
-        line = self.line
+        line, is_named = self.line, self.sees("dense_resource")
         self.next()
         if not self.sees("<"):
             self.fail(self.found, "'<'")
@@ -316,6 +317,10 @@ class Text:
             end = self.text.index(">", self.at)
             inside, self.at = self.text[self.at : end], end
         self.next()
+        if is_named:
+            if inside not in self.resources:
+                self.fail(f"the resource {inside}", "one that the end of the file holds", line)
+            inside = self.resources[inside]
         self.wants(">")
         self.wants(":")
         kind = self.a_type()
@@ -379,6 +384,14 @@ def _elements(words: list[str], dtype: np.dtype[Any]) -> NDArray[Any]:
             dtype,
         )
     return np.array(words, np.float64).astype(dtype)
+
+
+def _without_resources(text: str) -> tuple[str, dict[str, str]]:
+    """The text without `{-# dialect_resources: … #-}` at its end, and those blobs as literals."""
+    module, mark, section = text.partition("{-#")
+    blobs = re.findall(r'([\w.$-]+)\s*:\s*"0x([0-9A-Fa-f]+)"', section)
+    # four bytes in front say how they are aligned
+    return (module if mark else text), {name: f'"0x{data[8:]}"' for name, data in blobs}
 
 
 def without_aliases(text: str) -> str:
