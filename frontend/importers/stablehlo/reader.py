@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -443,6 +444,6 @@ def _short(name: str) -> str:
 
 def _applying(name: str, kind: Kind) -> Region:
     """A region that is one op of two elements."""
-    element = TensorKind((), kind.dtype) if isinstance(kind, TensorKind) else kind
+    element = replace(kind, shape=()) if isinstance(kind, TensorKind) else kind
     result = Op(name, ("%a", "%b"), ("%c",), (element,), 0)
     return Region(("%a", "%b"), (result, Op("return", ("%c",), (), (), 0)))
