@@ -17,10 +17,11 @@ from mlc.dialects.dtypes import DType, named_dtype
 from mlc.dialects.errors import MlcError
 from mlc.executable import compile_module
 from mlc.frontend.call.spec import TensorSpec
+from mlc.frontend.importers.mlir import read_module
 from mlc.frontend.trace.containers import flatten, unflatten
 from mlc.knobs import KnobError
 from mlc.levels import Levels
-from mlc.programs import Given, load_function, options_of_module, print_traceback, read_module
+from mlc.programs import Given, load_function, options_of_module, print_traceback
 
 Array = NDArray[Any]
 ASSUMED_SIZE = 8  # of a symbol that --random has no value for

@@ -13,9 +13,9 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.target import Target
 from mlc.dialects.target.known import CPUS, GPUS
 from mlc.levels import Levels
-from mlc.opt import read_text
 from mlc.runtime.llvm import LLVMTextError
 from mlc.runtime.probe import host_target
+from mlc.text import read_text
 
 KINDS = {"ll": ".ll", "asm": ".s", "obj": ".o", "ptx": ".ptx", "header": ".h", "a": ".a"}
 FOR_C = ("header", "a")

@@ -27,7 +27,7 @@ from mlc.dialects.target.attribute import ATTRIBUTE
 from mlc.knobs import FUSIONS
 from mlc.passes import wellformed
 from mlc.passes.remarks import listening
-from mlc.text import context, parse_text, verify_text
+from mlc.text import context, parse_text, read_text, verify_text
 
 PREFIX = "mlc-"
 XDSL_PREFIX = "xdsl-"
@@ -251,18 +251,6 @@ class MlcOpt(xDSLOptMain):
 
     def _parsed(self, io: IO[bytes]) -> ModuleOp:
         return parse_text(io.read().decode(), self.name)
-
-
-def read_text(path: str | None, what: str = "MLIR text") -> str:
-    """The text of a file, or of stdin; MlcError where there is none."""
-    try:
-        data = sys.stdin.buffer.read() if path in (None, "-") else Path(str(path)).read_bytes()
-    except OSError as error:
-        raise MlcError(f"{path}: {error.strerror}; expected a file with {what}") from None
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise MlcError(f"{path}: byte {error.start} is not UTF-8; expected {what}") from None
 
 
 def main(args: Sequence[str]) -> int:

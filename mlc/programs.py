@@ -16,31 +16,21 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
 
 from mlc.backends import Level
 from mlc.command_line import UsageError, arguments_of
-from mlc.dialects.analysis.aliases import donations_of
-from mlc.dialects.dims import DimsAttr, Shape, as_tensor, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
-from mlc.dialects.program import ASSUME, entry_function, symbols_of
-from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
+from mlc.dialects.program import entry_function
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.frontend.call.compile import Compiled, settings_of
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.lowered import Lowered, options_of
+from mlc.frontend.importers.mlir import read_module
 from mlc.knobs import KnobError
 from mlc.lazy_dataclass import dataclass
 from mlc.levels import Levels
-from mlc.opt import read_text
 from mlc.options import Options
-from mlc.passes.plan.fusion.form_kernels import general_arguments
 from mlc.passes.plan.tiling.choose_tiles import LIMIT
-from mlc.passes.tensor.prove_bounds import drop_unproven
-from mlc.pipeline import level_of
-from mlc.text import check_program, parse_text, verify_text
 
 if TYPE_CHECKING:
     from mlc.passes.report.explain.edges import Line
@@ -107,48 +97,6 @@ def shown(levels: Levels, level: str, unit: str | None) -> str:
     if levels.options.target.name == "host":
         del module.attributes[ATTRIBUTE]
     return str(module) + "\n"
-
-
-# MLIR files
-
-
-def read_module(path: Path) -> tuple[ModuleOp, EntrySignature]:
-    """A module at the tensor or plan level, verified, and the signature of its function."""
-    text = read_text(str(path))
-    module = parse_text(text, str(path))
-    verify_text(module, text, str(path))
-    if level_of(module) == "loops":
-        raise MlcError(
-            f"{path} is at the loops level, where arguments have no shapes any more;"
-            " expected the tensor or the plan level (mlc opt reads all of them)"
-        )
-    check_program(module, text, str(path), runs=True)
-    drop_unproven(module)
-    try:
-        return module, signature_of(entry_function(module))
-    except ValueError as error:
-        raise MlcError(f"{path}: {error}") from None
-
-
-def signature_of(function: FuncOp) -> EntrySignature:
-    """The entry's signature, from the types of a tensor-level function."""
-    inputs, outputs = function.function_type.inputs, function.function_type.outputs
-
-    def parts(kind: Attribute) -> tuple[str, Shape]:
-        tensor = as_tensor(kind)
-        return dtype_of(tensor.element_type).name, shape_of(tensor)
-
-    general, donated = general_arguments(function), donations_of(function)
-    replaced = {result: argument for argument, result in donated.items()}
-    return EntrySignature(
-        args=tuple(
-            ArgSpec("array", *parts(t), "general" if k in general else "c", k in donated)
-            for k, t in enumerate(inputs)
-        ),
-        results=tuple(ResultSpec(*parts(t), replaced.get(k)) for k, t in enumerate(outputs)),
-        symbols=symbols_of(function),
-        assumed=said.data if isinstance(said := function.attributes.get(ASSUME), DimsAttr) else (),
-    )
 
 
 def options_of_module(module: ModuleOp, given: Given, *, runs: bool = False) -> Options:

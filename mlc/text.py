@@ -6,11 +6,13 @@ import difflib
 import math
 import re
 import struct
+import sys
 import traceback
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
+from pathlib import Path
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -310,3 +312,15 @@ def _pointed(name: str, line: int, column: int, message: str, text: str, line_of
     shown = lines[index] if 0 <= index < len(lines) else ""
     caret = "".join("\t" if c == "\t" else " " for c in shown[: column - 1]) + "^"
     return f"{name}:{line}:{column}: error: {message}\n{shown}\n{caret}"
+
+
+def read_text(path: str | None, what: str = "MLIR text") -> str:
+    """The text of a file, or of stdin; MlcError where there is none."""
+    try:
+        data = sys.stdin.buffer.read() if path in (None, "-") else Path(str(path)).read_bytes()
+    except OSError as error:
+        raise MlcError(f"{path}: {error.strerror}; expected a file with {what}") from None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise MlcError(f"{path}: byte {error.start} is not UTF-8; expected {what}") from None

@@ -13,7 +13,8 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.tile.types import view_of
 from mlc.executable import compile_module
-from mlc.programs import options_of_module, read_module
+from mlc.frontend.importers.mlir import read_module
+from mlc.programs import options_of_module
 from tests.plans import HOSTED
 from tests.tile_texts import TEXTS, kernel_of, text_of
 

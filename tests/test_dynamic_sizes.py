@@ -12,7 +12,7 @@ import pytest
 
 import mlc
 from mlc.dialects.errors import MlcError
-from mlc.programs import read_module
+from mlc.frontend.importers.mlir import read_module
 
 VECTORS = (
     "np.sort(x) + np.arange(x.shape[0])",

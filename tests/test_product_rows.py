@@ -19,9 +19,10 @@ from mlc.dialects.target.attribute import ATTRIBUTE
 from mlc.dialects.target.intrinsics import rows_of
 from mlc.dialects.target.known import CPUS
 from mlc.executable import compile_module
+from mlc.frontend.importers.mlir import read_module
 from mlc.levels import Levels
 from mlc.options import Options
-from mlc.programs import open_program, read_module
+from mlc.programs import open_program
 from mlc.runtime import objects
 from mlc.runtime.interpret import interpret
 from mlc.runtime.objects import CompiledObject

@@ -15,9 +15,10 @@ from xdsl.dialects import func
 import mlc
 from mlc.dialects.errors import MlcError
 from mlc.executable import Executable, compile_module
+from mlc.frontend.importers.mlir import read_module
 from mlc.options import Options
 from mlc.profile import profiled_loops
-from mlc.programs import options_of_module, read_module
+from mlc.programs import options_of_module
 from tests.plans import RUNNABLE, planned
 
 Array = np.ndarray[Any, Any]

@@ -9,7 +9,8 @@ import pytest
 
 from mlc.driver import main
 from mlc.executable import compile_module
-from mlc.programs import options_of_module, read_module
+from mlc.frontend.importers.mlir import read_module
+from mlc.programs import options_of_module
 
 PASSES = "form-kernels,schedule,plan-buffers,plan-to-loops"
 BODY = "%0 = mlc.exp %x : tensor<4xf32>\n  func.return %0 : tensor<4xf32>"

@@ -41,9 +41,9 @@ def difference(path: Path, begin: Callable[[str], None]) -> str:
     from mlc.dialects.tensor.op import tensor_of
     from mlc.dialects.tensor.tiles import TilesOp
     from mlc.executable import compile_module
+    from mlc.frontend.importers.mlir import read_module
     from mlc.options import Options
     from mlc.pipeline import level_of
-    from mlc.programs import read_module
     from mlc.runtime.interpret import interpret
     from mlc.runtime.probe import host_target
 

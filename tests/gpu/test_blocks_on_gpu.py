@@ -13,8 +13,8 @@ import pytest
 import mlc
 from mlc.dialects.dtypes import BF16, named_dtype
 from mlc.executable import compile_module
+from mlc.frontend.importers.mlir import read_module
 from mlc.options import Options
-from mlc.programs import read_module
 from mlc.runtime.cuda import gpu_target
 from tests.block_programs import Product
 from tests.unit.test_gpu_blocks import BATCHES, SHARED, Shapes

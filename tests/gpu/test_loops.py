@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlc.programs import signature_of
+from mlc.frontend.importers.mlir import signature_of
 from mlc.runtime.interpret import entry_function, interpret
 from tests.every_op.native import to_plan
 from tests.gpu.native import load

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 import mlc
 from mlc.executable import compile_module
+from mlc.frontend.importers.mlir import read_module
 from mlc.options import Options
-from mlc.programs import read_module
 from mlc.runtime.cuda import gpu_target
 from tests.programs_of_terms import FORMS, OfTerms
 from tests.unit.test_gpu_terms import check, factors

@@ -17,9 +17,9 @@ from mlc.artifact import FORMAT, Artifact, Code, MemoryPlan
 from mlc.dialects.launch import LaunchPlan
 from mlc.dialects.target import Target, named_target
 from mlc.executable import Executable, compile_module
+from mlc.frontend.importers.mlir import signature_of
 from mlc.memory import memory_plan_of
 from mlc.options import Options
-from mlc.programs import signature_of
 from mlc.runtime.cache import object_cache
 from mlc.runtime.cuda import GpuError, program
 from mlc.runtime.interpret import entry_function

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.frontend.importers.mlir import signature_of
 from mlc.frontend.trace.containers import flatten
 from mlc.options import Options
 from mlc.pipeline import run_pipeline
-from mlc.programs import signature_of
 from mlc.runtime.interpret import entry_function
 from mlc.runtime.probe import host_target
 from mlc.text import parse_text

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from mlc.dialects.dtypes import BF16
 from mlc.dialects.target.known import H200
 from mlc.dialects.tensor.terms import SCALE, terms
+from mlc.frontend.importers.mlir import read_module
 from mlc.levels import Levels
 from mlc.options import Options
 from mlc.pipeline import run_pipeline
-from mlc.programs import read_module
 from mlc.runtime.interpret import interpret
 from mlc.runtime.ptx import emit_ptx
 from mlc.text import parse_text

@@ -12,9 +12,9 @@ from mlc.dialects.errors import CompilerBug, MlcError
 from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.elementwise import AddOp, NegOp
 from mlc.executable import Executable, compile_module
+from mlc.frontend.importers.mlir import signature_of
 from mlc.options import Options
 from mlc.pipeline import check_leaves, level_of, run_pipeline
-from mlc.programs import signature_of
 from mlc.runtime.cache import object_cache
 from mlc.runtime.interpret import entry_function
 from mlc.runtime.probe import host_target
