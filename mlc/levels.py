@@ -14,7 +14,6 @@ from mlc.dialects.program import entry_function, unrolled_loops
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import Target
 from mlc.lowering.emit import joined
-from mlc.lowering.stablehlo import stablehlo_of
 from mlc.memory import memory_of_plan
 from mlc.options import Options
 from mlc.passes.remarks import Remark, listening
@@ -96,6 +95,8 @@ class Levels:
     def text(self, level: Shown) -> str:
         """The program as text; "stablehlo": at the tensor level, in that dialect."""
         if level == "stablehlo":
+            from mlc.lowering.stablehlo import stablehlo_of
+
             return stablehlo_of(self.at("tensor"))
         if level not in LEVELS:
             raise ValueError(f"no level is called {level!r}; expected one of {', '.join(LEVELS)}")

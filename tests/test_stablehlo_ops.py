@@ -305,6 +305,12 @@ COLLECTIVES = (
 def test_what_needs_other_machines_is_refused_all_at_once() -> None:
     body = "\n".join(f'%{name} = "stablehlo.{name}"(%a) : (tensor<2xf32>) -> tensor<2xf32>'
                      for name in COLLECTIVES)  # fmt: skip
+    body += (
+        "\n%x = stablehlo.custom_call @Unheard(%a) : (tensor<2xf32>) -> tensor<2xf32>"
+        "\n%n = stablehlo.constant dense<1> : tensor<2xi4>\n%y = stablehlo.popcnt %n : tensor<2xi4>"
+    )
     with pytest.raises(mlc.NotSupportedError) as caught:
         loaded(f"{body}\nreturn %a : tensor<2xf32>", "tensor<2xf32>", "tensor<2xf32>")
     assert all(f"line {k}: {name}" in str(caught.value) for k, name in enumerate(COLLECTIVES, 2))
+    assert "Unheard" in str(caught.value)
+    assert "popcnt" in str(caught.value)

@@ -22,7 +22,7 @@ from mlc.frontend.importers.stablehlo.program import (
     TensorKind,
 )
 from mlc.frontend.importers.stablehlo.reader import read
-from mlc.frontend.importers.stablehlo.run import KNOWN, Run, unsupported
+from mlc.frontend.importers.stablehlo.run import Run, is_known, unsupported
 from mlc.frontend.importers.stablehlo.sizes import argument_shapes
 from mlc.frontend.importers.stablehlo.text import StableHloError, numpy_of
 from mlc.frontend.numpy.values import lift
@@ -144,9 +144,7 @@ def load(text: str | bytes, *, name: str = "<stablehlo>", function: str | None =
     if chosen is None:
         known = ", ".join(module.functions)
         raise KeyError(f"{name} has no function {function!r}; expected one of {known}")
-    missing = [
-        op for f in module.functions.values() for op in _ops(f.region) if op.name not in KNOWN
-    ]
+    missing = [op for f in module.functions.values() for op in _ops(f.region) if not is_known(op)]
     if missing:
         raise NotSupportedError(f"{name}: {unsupported(missing)}")
     return Imported(module, chosen)

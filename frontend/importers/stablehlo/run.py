@@ -143,7 +143,7 @@ class Run:
             return ()
         if (plain := _NAMED.get(name)) is not None:
             return self.op(replace(op, name=plain), operands, values)
-        if name in ("Sharding", "SPMDFullToShardShape", "annotate_device_placement"):
+        if name in _NOTHING:
             return operands
         raise NotSupportedError(unsupported([op]))
 
@@ -347,9 +347,27 @@ _SPECIAL: Mapping[str, Callable[..., Sequence[Array]]] = {
 
 KNOWN = frozenset({*ROWS, *_SIMPLE, *_SPECIAL, "return", "uniform_quantize", "uniform_dequantize"})
 
-
 _NAMED = {f"mhlo.{name.removeprefix('chlo.')}": name for name in KNOWN if name.startswith("chlo.")}
 """Calls that stand for an op of CHLO, as StableHLO of older versions says them."""
+
+
+_NOTHING = ("Sharding", "SPMDFullToShardShape", "annotate_device_placement")
+"""Calls that say where a value is to be."""
+_CALLS = frozenset(
+    {*library.ROUTINES, *_NAMED, *_NOTHING, "shape_assertion", "ApproxTopK",
+     "stablehlo.dynamic_reduce_window"}
+)  # fmt: skip
+_WIDE = frozenset({"popcnt", "count_leading_zeros", "shift_right_logical", "bitcast_convert"})
+"""Ops that see the bits of a number, which are not there of one that is narrower than a byte."""
+
+
+def is_known(op: Op) -> bool:
+    """Whether the op can be computed, as far as its name says."""
+    if op.name == "custom_call":
+        name = str(op.get("call_target_name"))
+        return name.startswith("check.") or name in _CALLS
+    narrow = any(isinstance(k, TensorKind) and k.dtype in NARROW for k in (*op.kinds, *op.takes))
+    return op.name in KNOWN and not (narrow and op.name in _WIDE)
 
 
 def unsupported(ops: Sequence[Op]) -> str:
