@@ -21,6 +21,9 @@ ASSUME = "mlc.assume"
 DONATED = "mlc.donated"
 """Argument attribute: the number of the result that takes the place of the argument."""
 
+UNIT = "mlc.unit"
+"""Argument attribute: what its elements count, in the words of who wrote the program."""
+
 UNROLLED = "mlc.unrolled"
 """Function attribute: why loops of the source, by file:line, stand there trip by trip."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from mlc.backends import backend_of
-from mlc.c_files import CProgram, archive
+from mlc.c_files import CProgram, Team, Weights
 from mlc.command_line import UsageError, named
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target import Target
@@ -17,8 +18,13 @@ from mlc.runtime.llvm import LLVMTextError
 from mlc.runtime.probe import host_target
 from mlc.text import read_text
 
-KINDS = {"ll": ".ll", "asm": ".s", "obj": ".o", "ptx": ".ptx", "header": ".h", "a": ".a"}
-FOR_C = ("header", "a")
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+KINDS = {
+    "ll": ".ll", "asm": ".s", "obj": ".o", "ptx": ".ptx", "header": ".h", "a": ".a", "so": ".so",
+}  # fmt: skip
+FOR_C = ("header", "a", "so")
 
 
 def kinds_of(text: str | None, target: Target) -> list[str]:
@@ -35,35 +41,33 @@ def kinds_of(text: str | None, target: Target) -> list[str]:
     return kinds
 
 
-def build_program(program: Levels, emit: str | None, output: str | None) -> list[Path]:
+def build_program(
+    program: Levels,
+    emit: str | None,
+    output: str | None,
+    *,
+    team: Team = "1",
+    captured: Sequence[NDArray[Any]] = (),
+    weights: Weights = "arguments",
+) -> list[Path]:
     """
-    Writes a program as the kinds of code asked for, and says where: one file of each, of objects
-    one for each kernel too. With a header or an archive, or for one thread, it is a program for C
-    (c_files.py), in one object.
+    Writes a program as the kinds of code asked for, and says where: LLVM IR and assembly as Python
+    would run them, all others as a program for C (see `CProgram`).
     """
-    target, paths = program.options.target, list[Path]()
+    target = program.options.target
     kinds = kinds_of(emit, target)
-    alone = "obj" in kinds and program.options.threads == 1
-    for_c = CProgram(program) if alone or any(kind in FOR_C for kind in kinds) else None
-    image = for_c.object() if for_c is not None and {"obj", "a"} & set(kinds) else b""
-    for kind, path in _places(kinds, program.name, output):
-        if for_c is not None and kind in ("obj", *FOR_C):
-            made = {
-                "obj": lambda: image,
-                "header": lambda: for_c.header().encode(),
-                "a": lambda: archive({f"{program.name}.o": image}),
-            }
-            path.write_bytes(made[kind]())
-            paths.append(path)
-        elif kind == "obj":
-            *kernels, entry = program.units()
-            for unit in kernels:
-                name = f"{path.stem}.{unit.name}{path.suffix}"
-                paths.append(_written(kind, path.with_name(name), unit.text, target))
-            paths.append(_written(kind, path, entry.text, target))
+    for_c = None
+    if {"obj", *FOR_C} & set(kinds):
+        for_c = CProgram(program, team, captured=captured, weights=weights)
+    places = _places(kinds, program.name, output)
+    if for_c is not None and for_c.in_file:
+        places.append(("weights", places[0][1].with_name(f"{program.name}.weights")))
+    for kind, path in places:
+        if for_c is not None and kind in ("obj", "weights", *FOR_C):
+            path.write_bytes(for_c.written(kind, path.name))
         else:
-            paths.append(_written(kind, path, program.llvm(), target))
-    return paths
+            _written(kind, path, program.llvm(), target)
+    return [path for _, path in places]
 
 
 def build_llvm(file: str, emit: str | None, output: str | None, target: str | None) -> list[Path]:

@@ -30,7 +30,7 @@ class UsageError(MlcError):
 def options_given(args: argparse.Namespace) -> dict[str, object]:
     """The options of `mlc.compile` that the command line says; UsageError where one is wrong."""
     given: dict[str, object] = {
-        name: value for name in OPTIONS if (value := getattr(args, name)) is not None
+        name: value for name in OPTIONS if (value := getattr(args, name, None)) is not None
     }
     if "target" in given:
         named(str(given["target"]))

@@ -89,7 +89,14 @@ def _build(args: argparse.Namespace) -> int:
     else:
         program = _program(args)
         program.check_contract()
-        paths = build_program(program.levels, args.emit, args.output)
+        paths = build_program(
+            program.levels,
+            args.emit,
+            args.output,
+            team=args.team,
+            captured=program.captured,
+            weights=args.weights,
+        )
     print(*paths, sep="\n")
     return 0
 

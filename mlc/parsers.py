@@ -14,6 +14,8 @@ from mlc.version import __version__
 Command = Callable[[argparse.Namespace], int]
 LEVELS = ("trace", "tensor", "stablehlo", "plan", "tiles", "loops", "code")
 NUMERICS = ("strict", "standard", "fast")
+TEAMS = ("1", "pthread", "openmp")
+WEIGHTS = ("arguments", "freeze", "file")
 OPTIONS = ("target", "threads", "numerics", "fusion", "peak_bytes", "schedule", "tune")
 """Of mlc.compile, as flags."""
 STATUS = "exit status: 0; 1, the input is at fault; 2, the command line is; 130, Ctrl-C"
@@ -52,7 +54,7 @@ def call_parser() -> argparse.ArgumentParser:
     return behind
 
 
-def _add_options(to: argparse.ArgumentParser) -> None:
+def _add_options(to: argparse.ArgumentParser, *, threads: bool = True) -> None:
     """Flags for options of `mlc.compile`; the program's own hold where they are not given."""
     group = to.add_argument_group(
         "options of the compiler",
@@ -61,7 +63,8 @@ def _add_options(to: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--target", metavar="NAME", help="host, avx2, avx512, neon, h200, cuda:sm_90a …"
     )
-    group.add_argument("--threads", type=int, metavar="N", help="threads of parallel loops")
+    if threads:
+        group.add_argument("--threads", type=int, metavar="N", help="threads of parallel loops")
     group.add_argument("--numerics", choices=NUMERICS, help="what may be rewritten")
     group.add_argument("--fusion", choices=FUSIONS, help="how kernels are formed")
     group.add_argument(
@@ -112,15 +115,24 @@ def _build(to: argparse.ArgumentParser) -> None:
     _add_program(to, "; FILE.ll as show prints it")
     to.add_argument(
         "--emit", metavar="KINDS",
-        help="of ll, asm, obj, ptx, and for C header, a; several with commas (default: obj, and ptx"
-        " for a GPU)",
+        help="of ll, asm, ptx, and for C obj, header, a, so; several with commas (default: obj, and"
+        " ptx for a GPU)",
     )  # fmt: skip
     to.add_argument(
         "-o", "--output", metavar="PATH",
         help="file, or stem of the files where there are several kinds",
     )  # fmt: skip
+    to.add_argument(
+        "--threads", dest="team", choices=TEAMS, default=TEAMS[0],
+        help="of a program for C: one (the default), a pool of its own, or OpenMP's",
+    )  # fmt: skip
+    to.add_argument(
+        "--weights", choices=WEIGHTS, default=WEIGHTS[0],
+        help="arrays from outside the function, for C: arguments (the default), part of the code"
+        " (above 16 MiB in NAME.weights), or in NAME.weights",
+    )  # fmt: skip
     _add_types(to)
-    _add_options(to)
+    _add_options(to, threads=False)
 
 
 def _explain(to: argparse.ArgumentParser) -> None:

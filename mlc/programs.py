@@ -9,7 +9,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +33,8 @@ from mlc.options import Options
 from mlc.passes.plan.tiling.choose_tiles import LIMIT
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from mlc.passes.report.explain.edges import Line
 
 AnyCompiled = Compiled[..., Any]
@@ -62,6 +64,11 @@ class Opened:
 
     levels: Levels
     lowered: Lowered | None = None  # of a Python function
+
+    @property
+    def captured(self) -> Sequence[NDArray[Any]]:
+        """The arrays that it reads from outside, the last of its arguments."""
+        return () if self.lowered is None else self.lowered.captured
 
     def check_contract(self) -> None:
         """ContractError where the program does not keep what its function promises."""

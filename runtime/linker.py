@@ -3,7 +3,7 @@ Object files into this process: their sections in one mapping, addresses filled 
 
 Code ends up readable and executable, constants readable, variables readable and writable: no page
 is writable and executable at any time. What a branch or a reference does not reach directly it
-reaches through a stub behind the code, or a slot behind the constants.
+reaches through a stub behind the code, or a slot among the constants that hold addresses.
 
 SOURCE: ELF-64 Object File Format 1.5; System V ABI, AMD64 supplement 1.0, section 4.4; ELF for the
 Arm 64-bit Architecture (AArch64), 2024Q3, section 5.7.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from mlc.lazy_dataclass import dataclass
@@ -25,8 +25,14 @@ _SYMTAB, _RELA, _NOBITS = 2, 4, 8  # sh_type
 _UNDEFINED, _ABSOLUTE = 0, 0xFFF1  # section numbers of symbols
 _NOT_RUN = (".eh_frame", ".gcc_except_table")  # nothing of ours unwinds
 
-_PROTECTIONS = (mmap.PROT_READ | mmap.PROT_EXEC, mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE)
-"""Of code, constants and variables, which follow one another."""
+CODE, CONSTANTS, ADDRESSES, VARIABLES = KINDS = range(4)
+"""Kinds of sections, which follow one another; `ADDRESSES` are constants that hold some."""
+_PROTECTIONS = {
+    CODE: mmap.PROT_READ | mmap.PROT_EXEC,
+    CONSTANTS: mmap.PROT_READ,
+    ADDRESSES: mmap.PROT_READ,
+    VARIABLES: mmap.PROT_READ | mmap.PROT_WRITE,
+}
 
 
 class LinkError(ValueError):
@@ -37,7 +43,7 @@ class LinkError(ValueError):
 class _Section:
     """A piece of the image."""
 
-    kind: int  # 0: code, 1: constants, 2: variables
+    kind: int  # one of KINDS
     align: int
     data: bytes  # nothing but zeros where it is shorter than `size`
     size: int
@@ -54,6 +60,7 @@ class _Symbol:
     local: bool
     section: int
     value: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -101,12 +108,13 @@ def _read(image: bytes) -> ObjectFile:
     symbols: list[_Symbol] = []
     for number, (name, kind, flags, _, at, size, link, _, align, _) in enumerate(headers):
         if kind == _SYMTAB:
-            for name_at, info, _, section, value, _ in struct.iter_unpack(
+            for name_at, info, _, section, value, extent in struct.iter_unpack(
                 "<IBBHQQ", image[at : at + size]
             ):
-                symbols.append(_Symbol(text(link, name_at), info >> 4 == 0, section, value))
-        elif flags & _ALLOC and text(names_at, name) not in _NOT_RUN:
-            part = 0 if flags & _EXECUTE else 2 if flags & _WRITE else 1
+                symbols.append(_Symbol(text(link, name_at), info >> 4 == 0, section, value, extent))
+        elif flags & _ALLOC and (called := text(names_at, name)) not in _NOT_RUN:
+            part = CODE if flags & _EXECUTE else VARIABLES if flags & _WRITE else CONSTANTS
+            part = ADDRESSES if called.startswith(".data.rel.ro") else part
             data = b"" if kind == _NOBITS else image[at : at + size]
             sections[number] = _Section(part, max(align, 1), data, size)
     for _, kind, _, _, at, size, _, info, _, _ in headers:
@@ -118,52 +126,74 @@ def _read(image: bytes) -> ObjectFile:
     return ObjectFile(machine, sections, symbols)
 
 
-class Image:
-    """Linked code, in this process until the object dies."""
+class Linked:
+    """
+    Objects one behind the other, from `start` on, with their references filled in: in `memory` as
+    it will lie at `base`. `gap`: where the next kind of section begins, of the end of the last.
+    """
 
-    def __init__(self, objects: Sequence[ObjectFile], imports: Mapping[str, int]) -> None:
+    base = 0
+    memory: mmap.mmap | bytearray
+
+    def __init__(
+        self, objects: Sequence[ObjectFile], start: int, gap: Callable[[int], int]
+    ) -> None:
         machines = {x.machine for x in objects}
         if len(machines) != 1 or not machines <= set(_STUBS):
             raise LinkError(f"machines {sorted(machines)}; expected one of {sorted(_STUBS)}")
-        (self._machine,) = machines
-        self._imports = imports
-        ends = self._place(objects)
-        self._memory = mmap.mmap(-1, ends[-1], mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._view = (ctypes.c_char * ends[-1]).from_buffer(self._memory)
-        self.base = ctypes.addressof(self._view)
-        self._symbols = {
-            symbol.name: self._lies(symbol, x) for x in objects for symbol in x.defined()
-        }
+        (self.machine,) = machines
+        self.objects = objects
+        self._symbols: dict[str, int] = {}
         self._stubs: dict[int, int] = {}  # address -> place of the code that goes there
         self._slots: dict[int, int] = {}  # address -> place that holds it
-        for x in objects:
+        self.parts = self._place(start, gap)
+
+    def _place(self, at: int, gap: Callable[[int], int]) -> dict[int, tuple[int, int]]:
+        """Where each section lies; where each kind begins and ends."""
+        parts: dict[int, tuple[int, int]] = {}
+        referred = sum(len(x.symbols) for x in self.objects)  # there are not more stubs and slots
+        sections = [s for x in self.objects for s in x.sections.values()]
+        for kind in KINDS:
+            first = at
+            for section in (s for s in sections if s.kind == kind):
+                section.at = at = _aligned(at, section.align)
+                at += section.size
+            if kind == CODE:
+                self._next_stub = at = _aligned(at, _STUB_BYTES)
+                at += _STUB_BYTES * referred
+            elif kind == ADDRESSES:
+                self._next_slot = at = _aligned(at, _SLOT_BYTES)
+                at += _SLOT_BYTES * referred + self.more_bytes()
+            parts[kind] = (first, at)
+            at = gap(at)
+        return parts
+
+    def fill(self) -> None:
+        """Sections into memory, addresses into sections."""
+        self._symbols = {
+            symbol.name: self._lies(symbol, x) for x in self.objects for symbol in x.defined()
+        }
+        for x in self.objects:
             for section in x.sections.values():
-                self._memory[section.at : section.at + len(section.data)] = section.data
+                self.memory[section.at : section.at + len(section.data)] = section.data
                 for relocation in section.relocations:
                     self._relocate(section, x, *relocation)
-        self._seal(ends)
 
     def address(self, symbol: str) -> int:
         """The address of a symbol that an object defines; KeyError of another."""
         return self._symbols[symbol]
 
-    def _place(self, objects: Sequence[ObjectFile]) -> list[int]:
-        """Where each section lies; where code, constants and variables end."""
-        at, ends = 0, list[int]()
-        referred = sum(len(x.symbols) for x in objects)  # more stubs and slots there cannot be
-        for kind in range(len(_PROTECTIONS)):
-            for section in (s for x in objects for s in x.sections.values() if s.kind == kind):
-                section.at = at = _aligned(at, section.align)
-                at += section.size
-            if kind == 0:
-                self._next_stub = at = _aligned(at, _STUB_BYTES)
-                at += _STUB_BYTES * referred
-            elif kind == 1:
-                self._next_slot = at = _aligned(at, _SLOT_BYTES)
-                at += _SLOT_BYTES * referred
-            at = _aligned(at, mmap.PAGESIZE)
-            ends.append(at)
-        return ends
+    def more_bytes(self) -> int:
+        """Room at the end of the constants with addresses, for what a subclass keeps there."""
+        return 0
+
+    def elsewhere(self, name: str) -> int:
+        """The address of what no object here defines."""
+        raise LinkError(f"nobody defines {name}")
+
+    def absolute(self, at: int, address: int) -> None:
+        """Memory at `at` holds an address."""
+        struct.pack_into("<q", self.memory, at, _signed(address, 64))
 
     def _lies(self, symbol: _Symbol, of: ObjectFile) -> int:
         """The address of a symbol, wherever it is defined."""
@@ -171,10 +201,7 @@ class Image:
             return symbol.value
         if symbol.section == _UNDEFINED:
             found = self._symbols.get(symbol.name)
-            found = self._imports.get(symbol.name) if found is None else found
-            if found is None:
-                raise LinkError(f"nobody defines {symbol.name}")
-            return found
+            return self.elsewhere(symbol.name) if found is None else found
         section = of.sections.get(symbol.section)
         if section is None:
             raise LinkError(f"{symbol.name or 'a symbol'} lies in a section that is not loaded")
@@ -186,7 +213,7 @@ class Image:
         """Fills one address in."""
         at = section.at + offset
         target = self._lies(of.symbols[symbol], of)
-        if self._machine == X86_64:
+        if self.machine == X86_64:
             self._relocate_x86_64(at, kind, target, addend)
         else:
             self._relocate_aarch64(at, kind, target, addend)
@@ -194,7 +221,7 @@ class Image:
     def _relocate_x86_64(self, at: int, kind: int, target: int, addend: int) -> None:
         here = self.base + at
         if kind == 1:  # R_X86_64_64
-            struct.pack_into("<q", self._memory, at, _signed(target + addend, 64))
+            self.absolute(at, target + addend)
             return
         if kind in (9, 41, 42):  # GOTPCREL, and the forms that may be relaxed
             target = self._slot(target)
@@ -205,18 +232,21 @@ class Image:
         distance = target + addend - here
         if not _fits(distance, 32):
             raise LinkError("a reference reaches 2 GiB and no further")
-        struct.pack_into("<i", self._memory, at, distance)
+        struct.pack_into("<i", self.memory, at, distance)
 
     def _relocate_aarch64(self, at: int, kind: int, target: int, addend: int) -> None:
         here, value = self.base + at, target + addend
-        if kind in (257, 260, 261):  # ABS64, PREL64, PREL32
-            value -= 0 if kind == 257 else here
+        if kind == 257:  # ABS64
+            self.absolute(at, value)
+            return
+        if kind in (260, 261):  # PREL64, PREL32
+            value -= here
             if kind == 261 and not _fits(value, 32):
                 raise LinkError("a reference reaches 2 GiB and no further")
             form = "<i" if kind == 261 else "<q"
-            struct.pack_into(form, self._memory, at, _signed(value, 32 if kind == 261 else 64))
+            struct.pack_into(form, self.memory, at, _signed(value, 32 if kind == 261 else 64))
             return
-        (word,) = struct.unpack_from("<I", self._memory, at)
+        (word,) = struct.unpack_from("<I", self.memory, at)
         if kind in (311, 312):  # ADR_GOT_PAGE, LD64_GOT_LO12_NC
             value = self._slot(target) + addend
         if kind in (275, 311):  # ADR_PREL_PG_HI21
@@ -232,36 +262,65 @@ class Image:
             word |= (value - here) >> 2 & 0x3FFFFFF
         else:
             raise LinkError(f"relocation {kind} of AArch64 is not known")
-        struct.pack_into("<I", self._memory, at, word)
+        struct.pack_into("<I", self.memory, at, word)
 
     def _stub(self, target: int) -> int:
         """The address of code that goes to `target`, wherever that is."""
         place = self._stubs.get(target)
         if place is None:
-            place = self._stubs[target] = self._next_stub
-            code = _STUBS[self._machine] + struct.pack("<Q", target)
-            self._memory[place : place + len(code)] = code
-            self._next_stub += _STUB_BYTES
+            place = self._stubs[target] = self.new_stub()
+            code = _STUBS[self.machine] + struct.pack("<Q", target)
+            self.memory[place : place + len(code)] = code
         return self.base + place
 
     def _slot(self, target: int) -> int:
         """The address of a place that holds `target`."""
         place = self._slots.get(target)
         if place is None:
-            place = self._slots[target] = self._next_slot
-            struct.pack_into("<Q", self._memory, place, target)
-            self._next_slot += _SLOT_BYTES
+            place = self._slots[target] = self.new_slot()
+            self.absolute(place, target)
         return self.base + place
 
-    def _seal(self, ends: Sequence[int]) -> None:
+    def new_stub(self) -> int:
+        """Room for code that goes elsewhere."""
+        self._next_stub += _STUB_BYTES
+        return self._next_stub - _STUB_BYTES
+
+    def bind(self, stub: int, slot: int) -> None:
+        """Who asks for the place of the address of this code gets this one."""
+        self._slots[self.base + stub] = slot
+
+    def new_slot(self) -> int:
+        """Room for an address."""
+        self._next_slot += _SLOT_BYTES
+        return self._next_slot - _SLOT_BYTES
+
+
+class Image(Linked):
+    """Linked code, in this process until the object dies."""
+
+    def __init__(self, objects: Sequence[ObjectFile], imports: Mapping[str, int]) -> None:
+        super().__init__(objects, 0, lambda at: _aligned(at, mmap.PAGESIZE))
+        self._imports = imports
+        size = _aligned(self.parts[VARIABLES][1], mmap.PAGESIZE)
+        self.memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._view = (ctypes.c_char * size).from_buffer(self.memory)
+        self.base = ctypes.addressof(self._view)
+        self.fill()
+        self._seal()
+
+    def elsewhere(self, name: str) -> int:
+        found = self._imports.get(name)
+        return super().elsewhere(name) if found is None else found
+
+    def _seal(self) -> None:
         """Takes writing from code and constants."""
         protect = ctypes.CDLL(None, use_errno=True).mprotect
         protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        start = 0
-        for end, protection in zip(ends, _PROTECTIONS, strict=True):
-            if end > start and protect(self.base + start, end - start, protection) != 0:
+        for kind, (start, end) in self.parts.items():
+            size = _aligned(end - start, mmap.PAGESIZE)
+            if size and protect(self.base + start, size, _PROTECTIONS[kind]) != 0:
                 raise LinkError(f"the system refuses executable memory: errno {ctypes.get_errno()}")
-            start = end
 
 
 _STUB_BYTES, _SLOT_BYTES = 16, 8

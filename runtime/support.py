@@ -226,8 +226,12 @@ def _loaded() -> Support:
 
 def support_text(arch: str) -> str:
     """LLVM IR of the support code for "x86_64" or "aarch64"."""
-    parts = (Path(__file__).with_name(f"{name}.ll") for name in ("support", "team"))
-    text = "\n".join(part.read_text() for part in parts)
+    parts = (Path(__file__).with_name(f"{name}.ll") for name in ("support", "team", "barrier"))
+    return spelled_for(arch, "\n".join(part.read_text() for part in parts))
+
+
+def spelled_for(arch: str, text: str) -> str:
+    """LLVM IR with what each architecture says in its own way."""
     for word, spelled in (
         ("READ_FLOAT_STATE", _READ_FLOAT_STATE),
         ("WRITE_FLOAT_STATE", _WRITE_FLOAT_STATE),

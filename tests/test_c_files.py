@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import runpy
 import shutil
@@ -18,10 +19,10 @@ from mlc.c_files import CProgram, archive
 from mlc.driver import main
 from mlc.runtime.jit import load
 from mlc.runtime.linker import ObjectFile
+from tests import c_programs
+from tests.c_programs import GCC, GXX, WARNED, called, compiler, runs_here
 
 TARGET = "avx2"
-GCC, GXX = (shutil.which(name) or "" for name in ("gcc", "g++"))
-compiler = pytest.mark.skipif(not (GCC and GXX), reason="gcc and g++ are not installed")
 
 
 def step(w1: Any, x: Any, y: Any) -> Any:
@@ -63,7 +64,7 @@ def complex_product(z: Any) -> Any:
 
 
 def program(f: Any, *specs: mlc.TensorSpec, target: str = TARGET, **options: Any) -> CProgram:
-    return CProgram(mlc.compile(target=target, **options)(f).lower(*specs).levels)
+    return c_programs.program(f, *specs, target=target, **options)
 
 
 def spec(*shape: Any, dtype: str = "f32") -> mlc.TensorSpec:
@@ -87,19 +88,18 @@ ZOO: dict[str, tuple[Any, tuple[mlc.TensorSpec, ...]]] = {
 def test_objects_ask_for_nothing(name: str, target: str) -> None:
     f, specs = ZOO[name]
     found = program(f, *specs, target=target)
-    image = ObjectFile.read(found.object())
+    image = ObjectFile.read(found.object)
     assert not list(image.undefined())
     assert {x.name for x in image.defined()} == {f.__name__, f"{f.__name__}_check"}
 
 
 def test_the_check_of_the_machine_links_and_runs() -> None:
     """As far as this machine has what the program needs, it says so."""
-    import ctypes
     import platform
 
     if platform.machine() != "x86_64":
         pytest.skip("the target is of x86-64")
-    code = load([program(step, *STEP).object()], imports={}, exports=("step", "step_check"))
+    code = load([program(step, *STEP).object], imports={}, exports=("step", "step_check"))
     assert ctypes.CFUNCTYPE(ctypes.c_int32)(code.address("step_check"))() == 0
 
 
@@ -152,13 +152,12 @@ def test_a_program_of_c(tmp_path: Path) -> None:
     }
     for name, found in made.items():
         (tmp_path / f"{name}.h").write_text(found.header())
-    library = archive({f"{name}.o": found.object() for name, found in made.items()})
+    library = archive({f"{name}.o": found.object for name, found in made.items()})
     (tmp_path / "all.a").write_bytes(library)
     (tmp_path / "main.c").write_text(C)
-    warned = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wno-unused-function"]
     for command in (
-        [GCC, "-std=c99", *warned, "main.c", "all.a", "-o", "main"],
-        [GXX, "-x", "c++", "-std=c++17", *warned, "-c", "main.c", "-o", "main.o"],
+        [GCC, "-std=c99", *WARNED, "main.c", "all.a", "-o", "main"],
+        [GXX, "-x", "c++", "-std=c++17", *WARNED, "-c", "main.c", "-o", "main.o"],
     ):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -175,12 +174,6 @@ def test_a_program_of_c(tmp_path: Path) -> None:
     assert bits == "".join(f"{n:08x}" for n in found.view(np.uint32).ravel())
     total = float((w.ravel().astype(np.float64) ** 2).sum())
     assert last == f"3 0 0 {(w - found).ravel()[1]:.6g} {total:.6g} 1 index 9 7"
-
-
-def runs_here() -> bool:
-    from mlc.runtime.features import lacking
-
-    return not lacking(("avx2", "fma", "bmi2"))
 
 
 def test_the_header_says_what_arguments_are() -> None:
@@ -202,6 +195,124 @@ def test_the_header_says_what_arguments_are() -> None:
     assert "   z: double [30][2] (pairs of real and imaginary part), read" in text
 
 
+WEIGHTS, BIAS = (
+    np.random.default_rng(0).standard_normal(shape).astype(np.float32) for shape in ((40, 24), 24)
+)
+
+
+def layer(x: Any) -> Any:
+    return np.tanh(x @ WEIGHTS + BIAS)
+
+
+def layer_with(weights: Any, x: Any) -> CProgram:
+    lowered: Any = mlc.compile(target=TARGET)(layer).lower(x)
+    return CProgram(lowered.levels, captured=lowered.captured, weights=weights)
+
+
+def test_weights_are_arguments_or_part_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their names; frozen; in a file of their own where they are many, or on demand."""
+    x = spec("B", 40)
+    text = layer_with("arguments", x).header()
+    assert "const float *x, const float *WEIGHTS, const float *BIAS, float *out)" in text
+    text = layer_with("freeze", x).header()
+    assert "int64_t B, const float *x, float *out)" in text
+    monkeypatch.setattr("mlc.c_files.MOST_FROZEN_BYTES", 1000)
+    for weights in ("freeze", "file"):
+        found = layer_with(weights, x)
+        assert "const float *x, const void *weights, float *out)" in found.header()
+        data = found.written("weights", "layer.weights")
+        assert data[: WEIGHTS.nbytes] == WEIGHTS.tobytes()
+        assert data[3840:3936] == BIAS.tobytes()
+
+
+@compiler
+@c_programs.here
+@pytest.mark.parametrize("weights", ["arguments", "freeze", "file"])
+def test_weights_from_everywhere_give_the_same(weights: Any, tmp_path: Path) -> None:
+    x = np.random.default_rng(1).standard_normal((7, 40)).astype(np.float32)
+    found = layer_with(weights, spec("B", 40))
+    given = {
+        "arguments": [x, WEIGHTS, BIAS],
+        "freeze": [x],
+        "file": [x, np.frombuffer(found.written("weights", ""), np.uint8)],
+    }
+    ours = called(found, given[weights], tmp_path, sizes={"B": 7})
+    expected = mlc.compile(target=TARGET, threads=1)(layer)(x)
+    assert ours[0].tobytes() == expected.tobytes()
+
+
+CPP = """
+#include <cstdio>
+#include <vector>
+#include "step.h"
+#include "layer.h"
+int main() {
+  std::vector<float> w(128, .5f), x(80, .25f), y(40, 1.f), out(128), in(280, .125f), tanh(168);
+  mlc::step step;
+  mlc::layer layer(1);
+  std::printf("%d ", step(5, w, x, y, out));
+  std::printf("%d %d ", step(6, w, x, y, out), step(-1, w, x, y, out));
+  std::printf("%d %d %s\\n", layer(7, in, tanh), step.context.arena_bytes >= STEP_ARENA_BYTES(5),
+              step.error().text);
+  std::printf("%a %a\\n", out[0], tanh[5]);
+}
+"""
+
+
+@compiler
+@c_programs.here
+def test_the_class_for_cpp(tmp_path: Path) -> None:
+    """Spans of the right lengths, memory of its own, weights within."""
+    made = {"step": program(step, *STEP), "layer": layer_with("freeze", spec("B", 40))}
+    for name, found in made.items():
+        (tmp_path / f"{name}.h").write_text(found.header())
+        (tmp_path / f"{name}.o").write_bytes(found.object)
+    (tmp_path / "main.cpp").write_text(CPP)
+    command = [GXX, "-std=c++20", *WARNED, "main.cpp", "step.o", "layer.o", "-o", "main"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    if "span: No such file" in done.stderr:
+        pytest.skip("this g++ has no C++20")
+    assert done.returncode == 0, done.stderr
+    ran = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    said, bits = ran.stdout.splitlines()
+    assert said == "0 4 4 0 1 no error"
+    w, x, y = (np.full(n, v, np.float32) for n, v in (((16, 8), 0.5), ((5, 16), 0.25), ((5, 8), 1)))
+    out = mlc.compile(target=TARGET, threads=1)(step)(w, x, y)
+    shown = mlc.compile(target=TARGET, threads=1)(layer)(np.full((7, 40), 0.125, np.float32))
+    assert [float.fromhex(n) for n in bits.split()] == [out[0, 0], shown.ravel()[5]]
+
+
+@c_programs.here
+def test_a_shared_library(tmp_path: Path) -> None:
+    """The system's loader takes it, and it gives the entry and the check and nothing else."""
+    path = tmp_path / "step.so"
+    path.write_bytes(program(step, *STEP).written("so", "step.so"))
+    library = ctypes.CDLL(str(path))
+    assert library.step_check() == 0
+    assert not hasattr(library, "step.entry")
+    w = (np.arange(128) % 7 * 0.125).astype(np.float32).reshape(16, 8)
+    x = (np.arange(80) % 5 * 0.25).astype(np.float32).reshape(5, 16)
+    y = (np.arange(40) % 3).astype(np.float32).reshape(5, 8)
+    out, context = np.empty_like(w), np.zeros(16, np.int64)
+    args = (ctypes.c_void_p * 3)(*(v.ctypes.data for v in (w, x, y)))
+    outs = (ctypes.c_void_p * 1)(out.ctypes.data)
+    sizes = (ctypes.c_int64 * 1)(5)
+    assert library.step(context.ctypes.data_as(ctypes.c_void_p), args, sizes, outs) == 2
+    wanted = int(context[6])
+    memory = np.empty(wanted + 64, np.uint8)
+    context[0], context[1] = -(-memory.ctypes.data // 64) * 64, wanted
+    assert library.step(context.ctypes.data_as(ctypes.c_void_p), args, sizes, outs) == 0
+    expected = mlc.compile(target=TARGET, threads=1)(step)(w, x, y)
+    assert out.tobytes() == expected.tobytes()
+
+
+def test_units_are_in_the_header() -> None:
+    spelled = mlc.TensorSpec(3, unit="m/s")
+    assert repr(spelled) == "TensorSpec(3, dtype='f32', unit='m/s')"
+    text = program(halved, spelled).header()
+    assert "   x: float [3], in m/s, read\n" in text
+
+
 def inverse(a: Any) -> Any:
     return np.linalg.det(a) + a
 
@@ -220,7 +331,7 @@ def test_what_c_cannot_have() -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--emit header,a`, and one object where there is one thread."""
+    """`--emit header,a,so`, and one object."""
     source = tmp_path / "two.py"
     source.write_text(
         "import mlc\n\n\n@mlc.compile\ndef two(x: mlc.TensorSpec(3)):\n    return x + x\n"
@@ -229,7 +340,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["build", str(source), "--target", TARGET, "--emit", "header,a", "-o", stem]) == 0
     assert capsys.readouterr().out.split() == [f"{stem}.h", f"{stem}.a"]
     assert (tmp_path / "two.a").read_bytes().startswith(b"!<arch>\n")
-    options = ["--target", TARGET, "--threads", "1", "-o", f"{stem}.o"]
+    options = ["--target", TARGET, "-o", f"{stem}.o"]
     assert main(["build", str(source), *options]) == 0
     assert not list(ObjectFile.read((tmp_path / "two.o").read_bytes()).undefined())
     assert main(["build", str(source), "--target", "h200", "--emit", "header", "-o", stem]) == 1

@@ -289,7 +289,8 @@ def leaf_of(name: str, value: Any) -> Leaf:
     if kind is int:
         return Leaf(name, "int", value, "int") if value in INT64 else static_leaf(name, value)
     if isinstance(value, TensorSpec):
-        return Leaf(name, "spec", value, ("array", value.dtype.name, len(value.dims), "c"))
+        told = (value.unit,) if value.unit else ()  # part of the program
+        return Leaf(name, "spec", value, ("array", value.dtype.name, len(value.dims), "c", *told))
     if is_scalar(value) or is_array(value):
         return _array_leaf(name, _supported(name, value), given=value)
     if is_slice(value):

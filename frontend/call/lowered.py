@@ -12,6 +12,8 @@ from mlc.frontend.call.arguments import Call, known_sizes
 from mlc.frontend.call.program import Program
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from mlc.dialects.target import CpuTarget, GpuTarget
     from mlc.frontend.call.compile import Settings
     from mlc.levels import Levels
@@ -155,12 +157,17 @@ class Lowered:
     def arguments(self) -> list[Any]:
         """What the native entry takes in the call that was traced."""
         inputs = [self.call.leaves[k].value for k in self._program.inputs]
-        return inputs + (self._program.read_hidden(self.call.values) or [])
+        return [*inputs, *self.captured]
+
+    @property
+    def captured(self) -> Sequence[NDArray[Any]]:
+        """The arrays from outside that it reads, the last arguments of the native entry, now."""
+        return self._program.read_hidden(self.call.values) or ()
 
     def compile(self) -> Any:
         """The compiled program."""
         made = executable_of(self._program, self._settings, slow=None)
-        made.captured = self._program.read_hidden(self.call.values) or ()
+        made.captured = self.captured
         return made
 
 

@@ -384,7 +384,8 @@ def _arguments(
             value = trace.argument(leaf.name, row, ())
             leaves.append(Tracer(trace, value, weak=True, origins=frozenset({leaf.name})))
         else:
-            value = trace.argument(leaf.name, row_of(leaf), shape, layout=leaf.layout)
+            unit = leaf.value.unit if leaf.kind == "spec" else ""
+            value = trace.argument(leaf.name, row_of(leaf), shape, layout=leaf.layout, unit=unit)
             leaves.append(Tracer(trace, value))
             trace.inputs.add(leaves[-1])
         specs.append(ArgSpec(kind, *_spec_parts(leaves[-1])))

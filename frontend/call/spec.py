@@ -15,22 +15,26 @@ from mlc.lazy_dataclass import dataclass
 @dataclass(frozen=True, init=False)
 class TensorSpec:
     """
-    ``mlc.TensorSpec("B", 784, dtype="f32")``: B is a symbolic size, 784 a fixed one.
+    ``mlc.TensorSpec("B", 784, dtype="f32")``: B is a symbolic size, 784 a fixed one. `unit`: what
+    the elements count, for people: the header for C says it.
 
     As an argument of `lower`, or as a parameter's annotation.
     """
 
     dims: Shape
     dtype: DType
+    unit: str
     __mlc_leaf__: ClassVar[bool] = True  # not a container, though a dataclass
 
-    def __init__(self, *dims: int | str | Dim, dtype: Any = "f32") -> None:
+    def __init__(self, *dims: int | str | Dim, dtype: Any = "f32", unit: str = "") -> None:
         object.__setattr__(self, "dims", tuple(map(_dim, dims)))
         object.__setattr__(self, "dtype", _row(dtype))
+        object.__setattr__(self, "unit", unit)
 
     def __repr__(self) -> str:
         sizes = [str(d) if d.constant is not None else repr(str(d)) for d in self.dims]
-        return f"TensorSpec({', '.join([*sizes, f'dtype={self.dtype.name!r}'])})"
+        said = [f"dtype={self.dtype.name!r}", *([f"unit={self.unit!r}"] if self.unit else [])]
+        return f"TensorSpec({', '.join([*sizes, *said])})"
 
 
 def _dim(size: int | str | Dim) -> Dim:

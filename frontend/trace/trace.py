@@ -24,7 +24,7 @@ from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.dims import Dim, DimsAttr, Shape, tensor_type
 from mlc.dialects.dtypes import DType, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError
-from mlc.dialects.program import ASSUME, DONATED, unrolled_attributes
+from mlc.dialects.program import ASSUME, DONATED, UNIT, unrolled_attributes
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp
 from mlc.frontend.errors import (
@@ -76,6 +76,7 @@ class Trace:
         self.states: set[Value] = set()  # of what a call does beside its results
         self.passing: list[Block] = []  # blocks that give these on
         self.argument_names, self.argument_layouts = list[str](), list[str]()
+        self.argument_units = list[str]()
         self.symbols: list[str] = []
         self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
         self.room: Any = None  # for sizes that nothing bounds
@@ -127,7 +128,14 @@ class Trace:
             raise relocated(error) from None
 
     def argument(
-        self, name: str, dtype: DType, shape: Shape, *, layout: str = "c", hint: str | None = None
+        self,
+        name: str,
+        dtype: DType,
+        shape: Shape,
+        *,
+        layout: str = "c",
+        hint: str | None = None,
+        unit: str = "",
     ) -> SSAValue:
         """A new argument of the function, after those there are."""
         value = self.block.insert_arg(tensor_type(dtype.ir, shape), len(self.block.args))
@@ -135,6 +143,7 @@ class Trace:
         value.name_hint = hint if hint.isidentifier() else None
         self.argument_names.append(name)
         self.argument_layouts.append(layout)
+        self.argument_units.append(unit)
         for dim in shape:
             for symbol in sorted(dim.symbols()):
                 if symbol not in self.symbols:
@@ -246,12 +255,8 @@ class Trace:
         places = donated or {}
         self.block.add_op(ReturnOp(*results))
         inputs = [argument.type for argument in self.block.args]
-        attributes = [
-            _argument_attributes(name, layout, places.get(k))
-            for k, (name, layout) in enumerate(
-                zip(self.argument_names, self.argument_layouts, strict=True)
-            )
-        ]
+        said = zip(self.argument_names, self.argument_layouts, self.argument_units, strict=True)
+        attributes = [_argument_attributes(*x, places.get(k)) for k, x in enumerate(said)]
         function = FuncOp(
             self.name,
             (inputs, [result.type for result in results]),
@@ -266,8 +271,10 @@ class Trace:
         return ModuleOp([function], {"mlc.numerics": StringAttr(numerics)})
 
 
-def _argument_attributes(name: str, layout: str, donated: int | None) -> DictionaryAttr:
+def _argument_attributes(name: str, layout: str, unit: str, donated: int | None) -> DictionaryAttr:
     data: dict[str, Attribute] = {"mlc.name": StringAttr(name)}
+    if unit:
+        data[UNIT] = StringAttr(unit)
     if layout == "general":
         data["mlc.layout"] = StringAttr(layout)
     if donated is not None:

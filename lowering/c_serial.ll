@@ -1,0 +1,41 @@
+; One worker, and nobody to wait for.
+
+define internal i64 @mlc_threads_of(i64 %wanted) PLAIN {
+  ret i64 1
+}
+
+define internal i64 @mlc_team_size(i64 %threads, i64 %shares, i64 %waking) {
+  ret i64 1
+}
+
+define internal zeroext i1 @mlc_team_barrier(ptr %ctx, i64 %worker, i64 %workers) {
+  %site.at = getelementptr i8, ptr %ctx, i64 40
+  %site = load i64, ptr %site.at, align 8
+  %failed = icmp ne i64 %site, 0
+  %counter.at = getelementptr i8, ptr %ctx, i64 24
+  %counter = load ptr, ptr %counter.at, align 8
+  %count = load atomic i64, ptr %counter monotonic, align 8
+  %base.at = getelementptr i8, ptr %ctx, i64 32
+  %base = load i64, ptr %base.at, align 8
+  %cancelled = icmp ne i64 %count, %base
+  %stop = or i1 %failed, %cancelled
+  ret i1 %stop
+}
+
+define internal i64 @mlc_team_take(ptr %ctx, i64 %last, i64 %threads) {
+  %next = add i64 %last, 1
+  ret i64 %next
+}
+
+define internal void @GOMP_parallel(ptr %body, ptr %data, i32 %threads, i32 %flags) {
+  call void %body(ptr %data)
+  ret void
+}
+
+define internal i32 @omp_get_thread_num() {
+  ret i32 0
+}
+
+define internal i32 @omp_get_num_threads() {
+  ret i32 1
+}
