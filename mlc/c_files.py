@@ -83,8 +83,8 @@ class CProgram:
         texts = [unit.text for unit in self.units]
         if any("@mlc_library(" in text for text in texts):
             raise MlcError(
-                f"{self.name} calls np.linalg or np.fft, or tells Python something while it runs;"
-                " an object for C has none of these"
+                f"{self.name} calls np.linalg, or np.fft of a length that is not known or above"
+                " 2^20, or tells Python something while it runs; an object for C has none of these"
             )
         vectors = of_vectors(target.arch, target.vector_bits)
         self.needs = (*vectors, *extensions_in(texts, target))

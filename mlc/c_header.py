@@ -81,7 +81,7 @@ class Header:
         ]
         if self.team == "pthread":
             lines += [
-                "/* A pool of so many threads, the caller's among them; its end, while none works */",
+                "/* A pool of so many threads, with the caller's; its end, while none works */",
                 f"int32_t {name}_start(int64_t threads);",
                 f"void {name}_stop(void);",
             ]

@@ -265,8 +265,8 @@ def _entry(artifact: Artifact, captured: int) -> Any:
     asks = any(abi.LIBRARY_SYMBOL.encode() in image for image in images)
     if asks and find_spec("xdsl") is None:
         raise MlcError(
-            f"{artifact.name} calls np.linalg, np.fft or tells Python something while it runs;"
-            " that needs the compiler's packages: pip install mlc-compiler"
+            f"{artifact.name} calls np.linalg, np.fft of unknown lengths or tells Python something"
+            " while it runs; that needs the compiler's packages: pip install mlc-compiler"
         )
     return load_entry(images, artifact.name, artifact.signature, slow=slow, on_error=on_error)
 

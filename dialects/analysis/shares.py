@@ -85,10 +85,10 @@ def shares_columns(nest: Nest) -> bool:
 
 def is_dealt(kernel: KernelOp | CallOp) -> bool:
     """Whether a kernel is a function of (worker, workers); others run on one worker."""
-    if isinstance(kernel, KernelOp) and (
-        is_phase(kernel) or isinstance(whole_of(kernel), LibraryOp)
-    ):
-        return False
+    if isinstance(kernel, KernelOp):
+        whole = whole_of(kernel)
+        if is_phase(kernel) or (isinstance(whole, LibraryOp) and whole.points is None):
+            return False
     loads = loads_of(kernel).constant
     return loads is None or loads > 1
 

@@ -310,6 +310,11 @@ ROUTINES: dict[str, Routine] = {
 """Compiled code names a routine by its place in this table."""
 
 
+TRANSFORMS = ("fft", "ifft", "rfft", "irfft_even", "irfft_odd")
+MOST_POINTS = 1 << 20
+"""Longer transforms are the library's: tables of theirs would be a large part of the code."""
+
+
 def packed(routine: str, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array:
     """The routine's results side by side along one last axis, in `dtype`."""
     row = ROUTINES[routine]
@@ -380,8 +385,23 @@ class LibraryOp(OpaqueOp):
         return tensor_type(row.dtype(dtype).ir, (*lead, count))
 
     def iteration(self) -> Shape:
-        shape = shape_of(self.inputs[0].type)
+        shape, points = shape_of(self.inputs[0].type), self.points
+        if points is not None:  # SOURCE: Cooley and Tukey 1965, 5 n log2 n
+            return (*shape, Dim.const(5 * max(points.bit_length() - 1, 1)))
         return (*shape, *shape[-1:])
+
+    @property
+    def points(self) -> int | None:
+        """Of a Fourier transform that code computes; None where a library is called."""
+        name = self.routine.data
+        if name not in TRANSFORMS:
+            return None
+        ((last,),) = self.cores()
+        given = last.constant
+        if given is None:
+            return None
+        points = {"irfft_odd": 2 * given - 1, "irfft_even": 2 * given - 2}.get(name, given)
+        return points if 1 <= points <= MOST_POINTS else None
 
     def reference(self, *operands: Array) -> Array:
         rows = [np.asarray(x, order="C") for x in operands]  # as compiled code hands them over

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+from xdsl.dialects import memref
 from xdsl.dialects.builtin import (
     AnyFloat,
+    BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerType,
+    MemRefType,
+    StringAttr,
+    TensorType,
+    UnitAttr,
     VectorType,
     i64,
 )
+from xdsl.ir import Attribute
 
 from mlc.dialects.dtypes import DType
 from mlc.dialects.lanes import vector_type
@@ -55,3 +62,17 @@ def _splat_cached(value: float, dtype: DType, lanes: int) -> DenseIntOrFPElement
 def numbers(values: tuple[int, ...]) -> DenseArrayBase:
     """An array of 64-bit integers, as ops hold sizes, strides and lanes."""
     return DenseArrayBase.from_list(i64, values)
+
+
+def global_of(name: str, kind: MemRefType[Attribute], content: bytes) -> memref.GlobalOp:
+    """An array that a program has from the beginning."""
+    like: Any = TensorType(kind.element_type, kind.get_shape())
+    return memref.GlobalOp.create(
+        properties={
+            "sym_name": StringAttr(name),
+            "type": kind,
+            "initial_value": DenseIntOrFPElementsAttr(like, BytesAttr(content)),
+            "sym_visibility": StringAttr("private"),
+            "constant": UnitAttr(),
+        }
+    )

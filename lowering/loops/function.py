@@ -46,6 +46,12 @@ class Scratch:
     count: Dim  # elements
     copies: Dim = ONE  # one for each thread, up to so many
     on_stack: bool = False  # of the entry, since it is small
+    content: bytes = b""  # what is there from the beginning and stays
+
+    @property
+    def in_arena(self) -> bool:
+        """Whether the call's memory has it."""
+        return not (self.on_stack or self.content)
 
     def copies_for(self, threads: int, sizes: Mapping[str, int]) -> int:
         """How many copies that many threads need."""
@@ -148,7 +154,8 @@ class _Signature:
             found.append((kind, READONLY))
         for buffer in self.scratch:
             count = buffer.count.constant if buffer.copies == Dim.const(1) else None
-            found.append((buffer_type(buffer.element, (-1 if count is None else count,)), NOALIAS))
+            marks = READONLY if buffer.content else NOALIAS
+            found.append((buffer_type(buffer.element, (-1 if count is None else count,)), marks))
         alone = self.op.is_nest  # what lies there too is not touched then
         for k, (x, shared) in enumerate(zip(self.op.outs, self.op.shared_inputs, strict=True)):
             marks = NOALIAS if shared < 0 or alone else NOTHING

@@ -6,13 +6,10 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FunctionType,
     IntegerAttr,
@@ -20,8 +17,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     SymbolRefAttr,
-    TensorType,
-    UnitAttr,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -50,6 +45,7 @@ from mlc.dialects.tensor.tiles import TileOp, TilesOp, bounds_of, is_spread
 from mlc.dialects.tile.kernel import CallOp
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder, buffer_type, item_bytes, memory_type, static
+from mlc.lowering.loops.constants import global_of
 from mlc.lowering.loops.control import Location, Thread
 from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, structure
 from mlc.lowering.loops.in_lanes import lower_reduction
@@ -256,26 +252,18 @@ class EntryLowering(TilesLowering):
     def _constant(self, op: ConstantOp) -> None:
         array = dense_array(op.value)
         dtype = op.dtype
-        name = f"constant{len(self.globals)}"
         kind = buffer_type(memory_type(dtype), (array.size,))
         stored = array.astype("uint8") if dtype is BOOL else array
-        like: Any = TensorType(kind.element_type, kind.get_shape())
-        data = DenseIntOrFPElementsAttr(like, BytesAttr(stored.tobytes()))
-        self.globals.append(
-            memref.GlobalOp.create(
-                properties={
-                    "sym_name": StringAttr(name),
-                    "type": kind,
-                    "initial_value": data,
-                    "sym_visibility": StringAttr("private"),
-                    "constant": UnitAttr(),
-                }
-            )
-        )
+        self.homes[op.result] = Location(self._global(kind, stored.tobytes()))
+
+    def _global(self, kind: MemRefType[Attribute], content: bytes) -> SSAValue:
+        """What the program has from the beginning."""
+        name = f"constant{len(self.globals)}"
+        self.globals.append(global_of(name, kind, content))
         get = memref.GetGlobalOp.create(
             result_types=[kind], properties={"name": SymbolRefAttr(name)}
         )
-        self.homes[op.result] = Location(self.b.value(get))
+        return self.b.value(get)
 
     def _arena(self, offset: Index, tensor: Attribute) -> SSAValue:
         kind = self._base_type(tensor, False)
@@ -308,6 +296,10 @@ class EntryLowering(TilesLowering):
         arguments += self._cells(op) if isinstance(op, KernelOp) else []
         for buffer in kernel.scratch:
             if buffer.on_stack:
+                continue
+            if buffer.content:
+                kind = buffer_type(buffer.element, (buffer.count.evaluate({}),))
+                arguments.append(self._global(kind, buffer.content))
                 continue
             count = self._scratch_count(buffer)
             kind = buffer_type(buffer.element, (static(count),))
@@ -355,7 +347,7 @@ class EntryLowering(TilesLowering):
         total: Index = 0
         most = bounds_of(op)
         for buffer in self._scratch(op) if isinstance(op, KernelOp) else self._called(op).scratch:
-            if buffer.on_stack:
+            if not buffer.in_arena:
                 continue
             largest = replace(buffer, count=highest(buffer.count, most))
             total = self.b.add(total, self._bytes(largest))

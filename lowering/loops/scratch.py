@@ -17,6 +17,7 @@ from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.order import BLOCKS
 from mlc.lowering.loops.builder import item_bytes, memory_type
 from mlc.lowering.loops.function import ONE, Scratch
+from mlc.lowering.loops.opaque.fourier import fourier_scratch
 from mlc.lowering.loops.opaque.library import library_scratch
 from mlc.lowering.loops.opaque.sort import sort_scratch, sorting_of
 
@@ -30,7 +31,7 @@ def scratch_of(op: KernelOp) -> tuple[Scratch, ...]:
     if sorting_of(op) is not None:
         return sort_scratch(op)
     if isinstance(whole_of(op), LibraryOp):
-        return library_scratch(op)
+        return (*library_scratch(op), *fourier_scratch(op))
     return partial_states(op)
 
 
@@ -67,6 +68,6 @@ def reserved_bytes(scratch: Sequence[Scratch], sizes: Mapping[str, int], threads
     bytes_of = [
         (x.count * item_bytes(x.element)).evaluate(sizes) * x.copies_for(threads, sizes)
         for x in scratch
-        if not x.on_stack
+        if x.in_arena
     ]
     return sum(-(-n // ALIGNMENT) * ALIGNMENT for n in bytes_of)

@@ -18,6 +18,7 @@ from mlc.lowering.loops.builder import LoopBuilder, memory_type
 from mlc.lowering.loops.element import Buffer
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope, write_piece
+from mlc.lowering.loops.opaque.fourier import lower_fourier, plan_for
 
 MOST_OPERANDS = 3
 ONE = Dim.const(1)
@@ -41,9 +42,14 @@ def library_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
 
 
 def lower_library(s: KernelScope) -> None:
-    """The call, and the report of what it says went wrong."""
+    """The loops of a transform; or the call, and the report of what it says went wrong."""
     op = _call_of(s.kernel)
     buffers = [_contiguous(s, x, k) for k, x in enumerate(op.inputs)]
+    if (plan := plan_for(s.kernel)) is not None:
+        if s.scratch[0] is buffers[0]:
+            s.barrier()  # all have done their part of the copy
+        lower_fourier(s, plan, buffers[0])
+        return
     call_library(s.b, s.context, op, s.sites[op], [*buffers, s.outputs[0].memref])
 
 
