@@ -19,7 +19,7 @@ import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 
 from mlc.c_header import Header, in_c, is_taken
-from mlc.c_machine import PLAIN, check_text
+from mlc.c_machine import CPUID, PLAIN, check_text
 from mlc.dialects import abi
 from mlc.dialects.errors import MlcError
 from mlc.dialects.program import UNIT, entry_function
@@ -86,8 +86,10 @@ class CProgram:
                 f"{self.name} calls np.linalg, or np.fft of a length that is not known or above"
                 " 2^20, or tells Python something while it runs; an object for C has none of these"
             )
-        vectors = of_vectors(target.arch, target.vector_bits)
-        self.needs = (*vectors, *extensions_in(texts, target))
+        self.needs = (*of_vectors(target.arch, target.vector_bits), *extensions_in(texts, target))
+        if target.name == "host":  # whatever this machine has
+            known = (x[1:] for x in target.features.split(",") if x.startswith("+"))
+            self.needs = tuple(dict.fromkeys([*self.needs, *(x for x in known if x in CPUID)]))
         frozen = () if weights == "arguments" else captured
         self.frozen = [np.ascontiguousarray(x) for x in frozen]
         size = sum(x.nbytes for x in self.frozen)
