@@ -41,7 +41,20 @@ STATE_BYTES: Final = 40
 STATE_SYMBOL: Final = "mlc_entry_state"
 
 LIBRARY_SYMBOL: Final = "mlc_library"
-"""Imported by kernels that call a library: runtime/library.py."""
+"""Imported by kernels that call a library: runtime/lapack.ll and runtime/library.py."""
+
+LIBRARY_NUMBERS: Final = {
+    "CHOLESKY": 0,
+    "INV": 1,
+    "SOLVE": 2,
+    "F32": 11,
+    "C64": 13,
+    "C128": 14,
+}
+"""Routines that runtime/lapack.ll knows, and dtypes, by their places in ROUTINES and DTYPES."""
+
+LAPACK_ROUTINES: Final = ("dgesv", "zgesv", "dpotrf", "zpotrf")
+"""What runtime/lapack.ll calls, in the order of its table."""
 
 BARRIER_SYMBOL: Final = "mlc_team_barrier"
 """``i1 (ptr ctx, i64 worker, i64 workers)``: true where the team must stop. runtime/team.ll."""

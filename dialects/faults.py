@@ -10,7 +10,7 @@ LIBRARY_FAULTS = (
     "SVD did not converge in Linear Least Squares",
     "the library routine failed",
 )
-"""What a routine may report; NumPy's messages."""
+"""What a routine may report; NumPy's messages. runtime/lapack.ll reports the first two."""
 
 SHARE = "share"
 """The kind of the site of a quantile."""

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 
 from mlc.c_header import Header, in_c, is_taken
 from mlc.c_machine import CPUID, PLAIN, check_text
-from mlc.dialects import abi
+from mlc.dialects import abi, par
 from mlc.dialects.errors import MlcError
 from mlc.dialects.program import UNIT, entry_function
 from mlc.dialects.signature import EntrySignature
@@ -41,6 +41,8 @@ Weights = Literal["arguments", "freeze", "file"]
 MOST_FROZEN_BYTES = 16 << 20
 """Of weights in the object; more are in a file beside it."""
 
+_STEPS = {"SOLVE": "gesv", "INV": "gesv", "CHOLESKY": "potrf"}
+"""Routine -> LAPACK's, without the letter of its dtype."""
 _FOLDER = Path(__file__).parent
 _ALIGNED = 64
 _PTHREAD = ("create", "getspecific", "join", "key_create", "key_delete", "setspecific")
@@ -60,8 +62,9 @@ _NEEDED: dict[Team, tuple[str, ...]] = {"1": (), "pthread": (), "openmp": ("libg
 class CProgram:
     """
     A program for a processor, as C sees it; `captured`: arrays that it read from outside, the last
-    of its arguments, which become part of it unless `weights` are "arguments". MlcError where C
-    cannot have it.
+    of its arguments, which become part of it unless `weights` are "arguments". `lapack`: how the
+    library that it will be linked with spells dgesv, as "{}_", or what it puts behind it. MlcError
+    where C cannot have it.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class CProgram:
         *,
         captured: Sequence[np.ndarray[Any, Any]] = (),
         weights: Weights = "arguments",
+        lapack: str | None = None,
     ) -> None:
         self.target = target = cpu_of(program.plan(), "a program for C")
         self.program = program
@@ -81,11 +85,7 @@ class CProgram:
         self.signature: EntrySignature = program.signature
         self.units = program.units()
         texts = [unit.text for unit in self.units]
-        if any("@mlc_library(" in text for text in texts):
-            raise MlcError(
-                f"{self.name} calls np.linalg, or np.fft of a length that is not known or above"
-                " 2^20, or tells Python something while it runs; an object for C has none of these"
-            )
+        self.routines = self._routines(lapack)
         self.needs = (*of_vectors(target.arch, target.vector_bits), *extensions_in(texts, target))
         if target.name == "host":  # whatever this machine has
             known = (x[1:] for x in target.features.split(",") if x.startswith("+"))
@@ -94,6 +94,31 @@ class CProgram:
         self.frozen = [np.ascontiguousarray(x) for x in frozen]
         size = sum(x.nbytes for x in self.frozen)
         self.in_file = bool(self.frozen) and (weights == "file" or size > MOST_FROZEN_BYTES)
+
+    def _routines(self, lapack: str | None) -> dict[str, str]:
+        """What it calls of LAPACK -> as that is spelled."""
+        numbers, called = abi.LIBRARY_NUMBERS, set[str]()
+        complex_ = (numbers["C64"], numbers["C128"])
+        for op in self.program.at("loops").walk():
+            if isinstance(op, par.LibraryOp):
+                routine, dtype = (x.value.data for x in (op.routine, op.dtype))
+                step = next((end for x, end in _STEPS.items() if numbers[x] == routine), "")
+                called.add(step and ("z" if dtype in complex_ else "d") + step)
+        if "" in called:
+            raise MlcError(
+                f"{self.name} calls np.linalg (of which solve, inv and cholesky are possible), or"
+                " np.fft of a length that is not known or above 2^20, or tells Python something"
+                " while it runs; an object for C has none of these"
+            )
+        if not called:
+            return {}
+        if lapack is None:
+            raise MlcError(
+                f"{self.name} calls np.linalg; say how the LAPACK that it will be linked with"
+                " spells dgesv: --lapack _ for dgesv_, --lapack 'scipy_{}_64_' …"
+            )
+        spelled = lapack if "{}" in lapack else f"{{}}{lapack}"
+        return {x: spelled.format(x) for x in abi.LAPACK_ROUTINES if x in called}
 
     # files ----------------------------------------------------------------------------------------
 
@@ -115,9 +140,10 @@ class CProgram:
     def object(self) -> bytes:
         """The object. MlcError where it asks for a symbol that it may not."""
         image = compile_object(self.llvm(), self.target)
-        asked = set(ObjectFile.read(image).undefined()) - set(_ASKED[self.team])
+        known = (*_ASKED[self.team], *self.routines.values())
+        asked = set(ObjectFile.read(image).undefined()) - set(known)
         if asked:
-            expected = ", ".join(_ASKED[self.team]) or "nothing"
+            expected = ", ".join(known) or "nothing"
             raise MlcError(
                 f"{self.name}: the object asks for {', '.join(sorted(asked))}; expected {expected}"
             )
@@ -141,6 +167,7 @@ class CProgram:
                 (f"{self.name}.entry", entry),
                 *self._frozen(),
                 *self._workers(),
+                *self._lapack(),
                 ("for C", self._text("lowering/c_entry.ll")),
                 ("check", check),
             ]
@@ -152,10 +179,22 @@ class CProgram:
             yield "workers", self._text("lowering/c_serial.ll")
             return
         yield "team", self._text("lowering/c_team.ll")
-        barrier = self._text("runtime/barrier.ll")
-        yield "barrier", re.sub(r"^define (?!internal)", "define internal ", barrier, flags=re.M)
+        yield "barrier", _internal(self._text("runtime/barrier.ll"))
         if self.team == "pthread":
             yield "workers", self._text("lowering/c_pthread.ll")
+
+    def _lapack(self) -> Iterator[tuple[str, str]]:
+        """Calls of LAPACK."""
+        if not self.routines:
+            return
+        names = [self.routines.get(x) for x in abi.LAPACK_ROUTINES]
+        table = ", ".join(f"ptr @{x}" if x else "ptr null" for x in names)
+        lines = [
+            f"@mlc_lapack = internal constant [{len(names)} x ptr] [{table}]",
+            "@mlc_library_target = internal constant ptr null",
+            *(f"declare void @{x}(...)" for x in names if x),
+        ]
+        yield "lapack", "\n".join(lines) + "\n" + _internal(self._text("runtime/lapack.ll"))
 
     def _text(self, file: str) -> str:
         """LLVM IR of ours, for this program."""
@@ -213,7 +252,8 @@ class CProgram:
         names, units = self._arguments()
         workers = {"1": "one thread", "pthread": "threads of its own", "openmp": "OpenMP's threads"}
         needs = f", which needs {', '.join(self.needs)}" if self.needs else ""
-        about = f"{self.target.name} on {self.target.arch}{needs}; {workers[self.team]}"
+        asks = f"; calls {', '.join(self.routines.values())}" if self.routines else ""
+        about = f"{self.target.name} on {self.target.arch}{needs}; {workers[self.team]}{asks}"
         return Header(
             name=self.name,
             about=about,
@@ -240,6 +280,11 @@ class CProgram:
             names.append(name)
             units.append(_said(said, UNIT))
         return tuple(names), tuple(units)
+
+
+def _internal(text: str) -> str:
+    """LLVM IR whose functions nobody else sees."""
+    return re.sub(r"^define (?!internal)", "define internal ", text, flags=re.M)
 
 
 def _said(attributes: DictionaryAttr, key: str) -> str:

@@ -49,6 +49,7 @@ def build_program(
     team: Team = "1",
     captured: Sequence[NDArray[Any]] = (),
     weights: Weights = "arguments",
+    lapack: str | None = None,
 ) -> list[Path]:
     """
     Writes a program as the kinds of code asked for, and says where: LLVM IR and assembly as Python
@@ -58,7 +59,7 @@ def build_program(
     kinds = kinds_of(emit, target)
     for_c = None
     if {"obj", *FOR_C} & set(kinds):
-        for_c = CProgram(program, team, captured=captured, weights=weights)
+        for_c = CProgram(program, team, captured=captured, weights=weights, lapack=lapack)
     places = _places(kinds, program.name, output)
     if for_c is not None and for_c.in_file:
         places.append(("weights", places[0][1].with_name(f"{program.name}.weights")))

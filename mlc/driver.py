@@ -96,6 +96,7 @@ def _build(args: argparse.Namespace) -> int:
             team=args.team,
             captured=program.captured,
             weights=args.weights,
+            lapack=args.lapack,
         )
     print(*paths, sep="\n")
     return 0

@@ -131,6 +131,11 @@ def _build(to: argparse.ArgumentParser) -> None:
         help="arrays from outside the function, for C: arguments (the default), part of the code"
         " (above 16 MiB in NAME.weights), or in NAME.weights",
     )  # fmt: skip
+    to.add_argument(
+        "--lapack", metavar="SUFFIX",
+        help="for np.linalg in C: what the LAPACK to link with puts behind its names, _ or _64_, or"
+        " how it spells them: 'scipy_{}_64_'",
+    )  # fmt: skip
     _add_types(to)
     _add_options(to, threads=False)
 

@@ -1,8 +1,10 @@
 """
 What compiled code calls for factorisations and transforms: NumPy's own LAPACK and pocketfft.
 
-Kernels import one symbol. It is a callback that takes the GIL, sees the kernel's memory as arrays
-and lets NumPy compute: about 10 us a call on top of the routine's own time.
+Kernels import one symbol. What LAPACK computes in one step (lapack.ll) it computes by the library
+that NumPy has loaded, once this has been found. All else is a callback that takes the GIL, sees
+the kernel's memory as arrays and lets NumPy compute: about 10 us a call on top of the routine's own
+time.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ def _array(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
 def call(routine: int, dtype: int, a: int, b: int, c: int, out: int, *sizes: int) -> int:
     """Runs a routine: 0, or the number of its fault. Nothing may be raised into native code."""
 
+    _find_lapack()
+
     def compute() -> None:
         from mlc.dialects.dtypes import DTYPES
 
@@ -54,6 +58,16 @@ def call(routine: int, dtype: int, a: int, b: int, c: int, out: int, *sizes: int
         _array(out, found.dtype, found.shape)[...] = found
 
     return status_of(compute)
+
+
+@lru_cache(maxsize=1)
+def _find_lapack() -> None:
+    """Later calls go to LAPACK itself, where it is found."""
+    from mlc.runtime.lapack import lapack_addresses
+    from mlc.runtime.support import support
+
+    if (addresses := lapack_addresses()) is not None:
+        support().bind_lapack(addresses)
 
 
 def status_of(compute: Callable[[], None]) -> int:

@@ -2,6 +2,8 @@
 ; counter and the floating-point flags; team.ll is a part of it. Loaded once per process and never
 ; unloaded: arrays from the pool outlive every compiled function. Offsets: dialects/abi.py.
 
+@mlc_library_target = global ptr null  ; NumPy: runtime/library.py
+@mlc_lapack = global [4 x ptr] zeroinitializer  ; see abi.LAPACK_ROUTINES; null where none was found
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 declare i64 @malloc_usable_size(ptr)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import platform
+import re
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
@@ -61,6 +62,9 @@ _EXPORTS = (
     abi.BARRIER_SYMBOL,
     abi.TAKE_SYMBOL,
     abi.TEAM_SYMBOL,
+    abi.LIBRARY_SYMBOL,
+    "mlc_library_target",
+    "mlc_lapack",
     "mlc_awake_ns",
     "mlc_late",
     "mlc_cpus",
@@ -108,6 +112,9 @@ _PAUSE = {
 # what LLVM makes of frem, and of fma and rounding where the target has no instruction for them
 _LIBM = ("fmod", "fma", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven")
 
+_PARTS = ("support", "team", "barrier", "lapack")
+"""Files of the support code."""
+
 _OPENMP = {  # the symbols generated code uses (decisions.md D5) -> ours, which lead to the runtime
     "GOMP_parallel": "mlc_parallel",
     "omp_get_thread_num": "mlc_thread_num",
@@ -123,7 +130,7 @@ class Support:
         own = {symbol: code.address(symbol) for symbol in _EXPORTS}
         openmp = {name: own[symbol] for name, symbol in _OPENMP.items()}
         self.symbols: dict[str, int] = {**layout.python_symbols(), **libc, **own, **openmp}
-        self.symbols[abi.LIBRARY_SYMBOL] = library.address()
+        self._integer("mlc_library_target").value = library.address()
         self.threads = self._integer("mlc_threads")
         self.cpus = self._integer("mlc_cpus")
         self.patience = self._integer("mlc_patience")
@@ -146,6 +153,11 @@ class Support:
 
     def _integer(self, symbol: str) -> ctypes.c_int64:
         return ctypes.c_int64.from_address(self.symbols[symbol])
+
+    def bind_lapack(self, addresses: Sequence[int]) -> None:
+        """Lead factorisations to LAPACK's routines, in the order of `abi.LAPACK_ROUTINES`."""
+        table = (ctypes.c_int64 * len(addresses)).from_address(self.symbols["mlc_lapack"])
+        table[:] = addresses
 
     def bind_openmp(self, targets: Mapping[str, int]) -> None:
         """Lead the OpenMP symbols to these addresses; an absent one means one thread."""
@@ -184,7 +196,7 @@ def loaded_meanwhile() -> Generator[None, None, None]:
 def reserved_names() -> frozenset[str]:
     """The symbols that there may be."""
     own = (*_EXPORTS, *_OPENMP, *_LIBC, *_LIBM, *(f"{name}f" for name in _LIBM))
-    return frozenset((*own, *layout.python_symbols(), abi.LIBRARY_SYMBOL))
+    return frozenset((*own, *layout.python_symbols()))
 
 
 _offered: list[bytes] = []
@@ -226,12 +238,14 @@ def _loaded() -> Support:
 
 def support_text(arch: str) -> str:
     """LLVM IR of the support code for "x86_64" or "aarch64"."""
-    parts = (Path(__file__).with_name(f"{name}.ll") for name in ("support", "team", "barrier"))
+    parts = (Path(__file__).with_name(f"{name}.ll") for name in _PARTS)
     return spelled_for(arch, "\n".join(part.read_text() for part in parts))
 
 
 def spelled_for(arch: str, text: str) -> str:
     """LLVM IR with what each architecture says in its own way."""
+    for word, number in abi.LIBRARY_NUMBERS.items():
+        text = re.sub(rf"(i64 |%routine, |%dtype, ){word}\b", rf"\g<1>{number}", text)
     for word, spelled in (
         ("READ_FLOAT_STATE", _READ_FLOAT_STATE),
         ("WRITE_FLOAT_STATE", _WRITE_FLOAT_STATE),

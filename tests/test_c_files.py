@@ -313,13 +313,51 @@ def test_units_are_in_the_header() -> None:
     assert "   x: float [3], in m/s, read\n" in text
 
 
-def inverse(a: Any) -> Any:
+def factored(a: Any, b: Any) -> Any:
+    return np.linalg.solve(a, b) + 1, np.linalg.cholesky(a), np.linalg.inv(a)
+
+
+OPENBLAS = sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64_*.so"))
+
+
+def with_lapack(lapack: str | None) -> CProgram:
+    specs = spec(4, 6, 6, dtype="f64"), spec(4, 6, 2, dtype="f64")
+    return CProgram(mlc.compile(target=TARGET)(factored).lower(*specs).levels, lapack=lapack)
+
+
+def test_objects_declare_lapack() -> None:
+    """As it will be spelled where they are linked; nobody guesses."""
+    with pytest.raises(mlc.MlcError, match="--lapack _ for dgesv_"):
+        with_lapack(None)
+    found = with_lapack("_")
+    assert {*ObjectFile.read(found.object).undefined()} == {"dgesv_", "dpotrf_"}
+    assert "; calls dgesv_, dpotrf_." in found.header().splitlines()[0]
+
+
+@compiler
+@c_programs.here
+@pytest.mark.skipif(not OPENBLAS, reason="NumPy has no OpenBLAS of its own")
+def test_lapack_in_c(tmp_path: Path) -> None:
+    """NumPy's own library, linked: its bits."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((4, 6, 6))
+    a, b = a @ a.swapaxes(1, 2) + np.eye(6), rng.standard_normal((4, 6, 2))
+    library = OPENBLAS[0]
+    flags = [str(library), f"-Wl,-rpath,{library.parent}", "-Wl,--allow-shlib-undefined"]
+    found = called(with_lapack("scipy_{}_64_"), [a, b], tmp_path, flags=flags)
+    assert [x.tobytes() for x in found] == [x.tobytes() for x in factored(a, b)]
+    singular = np.zeros_like(a)
+    with pytest.raises(c_programs.FailedError, match="1: an error of the program"):
+        called(with_lapack("scipy_{}_64_"), [singular, b], tmp_path, flags=flags)
+
+
+def determined(a: Any) -> Any:
     return np.linalg.det(a) + a
 
 
 def test_what_c_cannot_have() -> None:
     with pytest.raises(mlc.MlcError, match=r"np\.linalg"):
-        program(inverse, spec(4, 4))
+        program(determined, spec(4, 4))
     with pytest.raises(mlc.MlcError, match="a program for C"):
         program(softmax, spec(4, 4), target="h200")
 

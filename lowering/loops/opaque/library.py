@@ -19,6 +19,7 @@ from mlc.lowering.loops.element import Buffer
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope, write_piece
 from mlc.lowering.loops.opaque.fourier import lower_fourier, plan_for
+from mlc.lowering.loops.opaque.lapack import is_lapacks
 
 MOST_OPERANDS = 3
 ONE = Dim.const(1)
@@ -50,6 +51,8 @@ def lower_library(s: KernelScope) -> None:
             s.barrier()  # all have done their part of the copy
         lower_fourier(s, plan, buffers[0])
         return
+    if is_lapacks(op):
+        buffers = [buffers[0], buffers[-1], s.scratch[-1]]
     call_library(s.b, s.context, op, s.sites[op], [*buffers, s.outputs[0].memref])
 
 
