@@ -23,8 +23,7 @@ from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.target import CpuTarget
-from mlc.dialects.target.attribute import target_of
+from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import tensor_of
 from mlc.lowering.loops.arithmetic import Index
@@ -57,9 +56,8 @@ def _lanes(kernel: KernelOp, op: LibraryOp) -> int:
     """Of vectors of real numbers on the machine."""
     module = kernel.get_toplevel_object()
     assert isinstance(module, ModuleOp)
-    target = target_of(module)
-    assert isinstance(target, CpuTarget)
-    return max(target.vector_bits // (8 * _part(op).numpy.itemsize), 1)
+    bits = cpu_of(module, "a generated transform").vector_bits
+    return max(bits // (8 * _part(op).numpy.itemsize), 1)
 
 
 def fourier_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
