@@ -57,10 +57,10 @@ LAPACK_ROUTINES: Final = ("dgesv", "zgesv", "dpotrf", "zpotrf")
 """What runtime/lapack.ll calls, in the order of its table."""
 
 BARRIER_SYMBOL: Final = "mlc_team_barrier"
-"""``i1 (ptr ctx, i64 worker, i64 workers)``: true where the team must stop. runtime/team.ll."""
+"""``i1 (ptr ctx, i64 worker, i64 workers)``: true where the team must stop. runtime/barrier.ll."""
 
 TAKE_SYMBOL: Final = "mlc_team_take"
-"""``i64 (ptr ctx, i64 last, i64 threads)``: the next trip. runtime/team.ll."""
+"""``i64 (ptr ctx, i64 last, i64 threads)``: the next trip. runtime/barrier.ll."""
 
 TEAM_SYMBOL: Final = "mlc_team_size"
 """``i64 (i64 threads, i64 shares, i64 waking)``: workers of a call's team. runtime/team.ll."""

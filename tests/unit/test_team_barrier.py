@@ -17,7 +17,7 @@ import pytest
 from mlc.dialects import abi
 from tests.emitted import CallContext, kernel, openmp_symbols
 
-# The model: runtime/team.ll, one access of shared memory at a time
+# The model: runtime/barrier.ll, one access of shared memory at a time
 
 
 class Worker(NamedTuple):
