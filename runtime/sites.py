@@ -13,6 +13,14 @@ from mlc.dialects.faults import LIBRARY_FAULTS, NONE_FAULTS, SHARE, SHARE_FAULT,
 from mlc.lazy_dataclass import dataclass
 
 
+_RAISES: dict[str, type[Exception]] = {
+    "index": IndexError,
+    "zero": ZeroDivisionError,
+    "library": np.linalg.LinAlgError,
+}
+"""By the first word of the kind; ValueError for the others."""
+
+
 @dataclass(frozen=True)
 class Site:
     """An op that may fail at run time: what can go wrong, and the user's line."""
@@ -21,6 +29,11 @@ class Site:
     op: str
     file: str
     line: int
+
+    @property
+    def raises(self) -> type[Exception]:
+        """The class of what is raised there."""
+        return _RAISES.get(self.kind.split()[0], ValueError)
 
     def raise_for(self, value: int, extent: int) -> NoReturn:
         """What NumPy raises there."""

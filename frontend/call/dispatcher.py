@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mlc.dialects.dims import Dim
@@ -81,9 +82,13 @@ class Dispatcher:
                 return self.chain[0].native_builtin(*values)
         if values is not None:
             for route in self.routes:
-                if (outcome := route(values)) is not MISS:
-                    self.calls += 1
-                    return outcome
+                with suppress(CaughtError):
+                    if (outcome := route(values)) is not MISS:
+                        self.calls += 1
+                        return outcome
+                    continue
+                self.calls += 1
+                return self.function(*args, **kwargs)
         try:
             return self.call(args, kwargs)
         except Exception as error:  # noqa: BLE001 - whatever it is goes on
@@ -109,10 +114,9 @@ class Dispatcher:
 
     def _run(self, ready: Ready, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call by its program, or by Python where the function may catch what it raises."""
-        try:
+        with suppress(CaughtError):
             return ready.run(call)
-        except CaughtError:
-            return self.function(*args, **kwargs)  # nothing has been written or printed yet
+        return self.function(*args, **kwargs)  # nothing has been written or printed yet
 
     def compiled(self, values: list[Any], call: Call) -> tuple[Ready, Call] | None:
         """As `compile`; None where the function runs as Python because it cannot be compiled."""
@@ -204,14 +208,16 @@ class Dispatcher:
         assert entry is not None
         plain = all(leaf.kind in ("array", "float", "int") for leaf in call.leaves)
         whole = len(call.leaves) == self.parameters.count and self.parameters.plain
-        alone = program.needs_nothing_from_outside and program.direct_result and not program.catches
+        python = program.catches or ready.again
+        alone = program.needs_nothing_from_outside and program.direct_result and not python
         if plain and whole and alone and len(self.chain) < MAX_CHAIN:
             entry.set_slow(self.chain[0].native_builtin if self.chain else self.slow)
             self.chain.insert(0, ready)
             type(self.owner).__call__ = entry.builtin
             if not any(is_scalar(leaf.given) for leaf in call.leaves):
                 return
-        made = make_route(program, call, ready.shapes, entry.builtin, self.slow)
+        again = self.function if ready.again else None
+        made = make_route(program, call, ready.shapes, entry.builtin, self.slow, again)
         front = self.slow  # a bound method: no frame of `__call__`
         if made is not None:
             self.routes = [made[0], *self.routes][:MAX_ROUTES]

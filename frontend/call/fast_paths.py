@@ -9,6 +9,7 @@ result. Where anything differs it gives MISS, and the full dispatch follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from mlc.dialects.errors import RoomError
 from mlc.frontend.call.arguments import Call, Leaf
 from mlc.frontend.call.counted import counted
+from mlc.frontend.call.loaded_program import FAILURES, CaughtError
 from mlc.frontend.call.program import MISS, Program, ResultLeaf
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import Structure, rebuilt
@@ -40,19 +42,24 @@ def make_route(
     shapes: Sequence[Shape],
     entry: Callable[..., Any],
     slow: Callable[..., Any],
+    again: Callable[..., Any] | None,
 ) -> tuple[Route, Callable[..., Any]] | None:
     """
     The route to a program, and the same as a `__call__` that gives what it does not take to `slow`;
-    None where it needs the full dispatch.
+    None where it needs the full dispatch. `again`: what runs a call that fails, from its start; the
+    route raises CaughtError there.
     """
     if any(map(_is_converted, call.leaves)) or _writes_to_device(program, call) or program.stores:
         return None
-    if program.outcome is not None and program.outcome.waits:
+    if program.outcome is not None and (program.outcome.waits or program.outcome.unread):
         return None
     names = Constants(
         entry=entry,
         MISS=MISS,
         slow=slow,
+        again=again,
+        CaughtError=CaughtError,
+        FAILURES=FAILURES,
         copyto=np.copyto,
         share=np.may_share_memory,
         asarray=np.asarray,
@@ -76,10 +83,12 @@ def make_route(
             continue  # the entry looks itself
         shared = [f"share(a{k}, {other})" for other in inputs if other != f"a{k}"]
         lines += [f"if {' or '.join(shared)}: return MISS"] if shared else []
-    asked = f"r = entry({', '.join(inputs)})"
-    after = [asked, "if r is MISS: return MISS", *writer.result()]
+    asked = [f"r = entry({', '.join(inputs)})"]
+    if again is not None:
+        asked = _saving(asked, list(program.in_place.values()))
     if program.room is not None:  # the full dispatch makes more of it
-        after[:1] = ["try:", f"    {asked}", "except RoomError:", "    return MISS"]
+        asked = ["try:", *(f"    {line}" for line in asked), "except RoomError:", "    return MISS"]
+    after = [*asked, "if r is MISS: return MISS", *writer.result()]
     body = [
         "    try:",
         *(f"        {line}" for line in lines or ["pass"]),
@@ -93,8 +102,25 @@ def make_route(
     return space["route"], space["front"]
 
 
+def _saving(lines: Sequence[str], in_place: Sequence[int]) -> list[str]:
+    """A call's lines; where it fails, the arrays are as they were."""
+    return [
+        *(f"b{k} = a{k}.copy()" for k in in_place),
+        "failed = False",
+        "try:",
+        *(f"    {line}" for line in lines),
+        "except FAILURES:",
+        "    failed = True",  # what is raised next has nothing to do with it
+        "if failed:",
+        *(f"    copyto(a{k}, b{k})" for k in in_place),
+        "    raise CaughtError",
+    ]
+
+
 def _source(body: Sequence[str], count: int) -> str:
     """Both functions; in `front` what `slow` raises is not caught, and nothing is run twice."""
+    inline = {"return MISS": "break", "raise CaughtError": "return again(*v)"}
+    front = [reduce(lambda x, new: x.replace(*new), inline.items(), line) for line in body]
     return "\n".join(
         [
             "def route(v):",
@@ -102,7 +128,7 @@ def _source(body: Sequence[str], count: int) -> str:
             "def front(self, /, *v, **named):",
             f"    if named or len(v) != {count}: return slow(*v, **named)",
             "    while True:",  # left where another program serves the call
-            *(f"    {line.replace('return MISS', 'break')}" for line in body),
+            *(f"    {line}" for line in front),
             "    return slow(*v)",
         ]
     )

@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
 
 class CaughtError(Exception):
-    """A call has ended with an error that the function itself may catch: Python runs it."""
+    """
+    A call has ended with an error that the function itself may catch, or before which it has done
+    something: nothing of it is left, and Python runs it.
+    """
+
+
+FAILURES = (ArithmeticError, LookupError, ValueError)
+"""What compiled code raises where NumPy would (runtime/sites.py)."""
 
 
 class Ready:
@@ -40,6 +47,7 @@ class Ready:
         self.native_entry: LoadedEntry | None = None
         self.executable: Any = None
         self.entry: Callable[..., Any] | None = None
+        self.again = False  # Python runs a call that fails
 
     def build(self, settings: Settings, *, slow: Callable[..., Any]) -> None:
         """Compiles the program."""
@@ -51,6 +59,21 @@ class Ready:
         self.from_cache = self.executable.cache_hits > 0
         self.native_entry = self.executable.entry
         self.entry = self.executable.builtin
+        self._begin_again({site.raises for site in self.executable.artifact.sites})
+
+    def _begin_again(self, errors: set[type[Exception]]) -> None:
+        """
+        Compiled code does what it does in another order than Python, and looks whether it has
+        failed at the end of a kernel. Where Python would have done something before, or another
+        error would have come first, Python says what a call does that fails.
+        """
+        program, effects = self.program, self.program.outcome
+        changes = bool(program.written or program.stores)
+        doubtful = (changes and bool(errors)) or (effects is not None and effects.unread)
+        doubtful = doubtful or (len(errors) > 1 and not program.tells)
+        self.again = program.may_run_as_python and doubtful
+        if self.again and effects is not None and program.tells:
+            effects.waits = True
 
     def interpret(self) -> None:
         """Lets the reference interpreter run the program."""
@@ -72,6 +95,7 @@ class Ready:
             return tuple(results) if signature.as_tuple else results[0]
 
         self.entry = run
+        self._begin_again({IndexError, ZeroDivisionError})
 
     @property
     def native_builtin(self) -> Callable[..., Any]:
@@ -112,6 +136,7 @@ class Ready:
             _check_writeable(call.leaves[k], site)
         assert self.entry is not None
         effects = program.outcome
+        saved = self._saved(call) if self.again else ()
         try:
             outcome = self.entry(*inputs)
         except RoomError as error:
@@ -121,8 +146,8 @@ class Ready:
                 effects.heard.clear()
             return self.run(call)
         except Exception as error:
-            if effects is not None and effects.catches:
-                effects.heard.clear()
+            if program.catches or (self.again and isinstance(error, FAILURES)):
+                self._undo(saved)
                 raise CaughtError from error
             if effects is not None:
                 effects.check()
@@ -139,8 +164,9 @@ class Ready:
         end = len(values) - len(program.written)
         beside = [] if effects is None else values[end - effects.results : end]
         if effects is not None:
-            if effects.catches and effects.fails(beside):
-                effects.heard.clear()
+            other = effects.catches or (self.again and effects.unread)
+            if other and effects.fails(beside):
+                self._undo(saved)
                 raise CaughtError
             effects.check()
         for number, k in enumerate(program.written, end):
@@ -160,6 +186,18 @@ class Ready:
             elif maker is not None and is_array(value):
                 values[number] = maker(value)
         return program.returned(values, held)
+
+    def _saved(self, call: Call) -> list[tuple[Any, Any]]:
+        """The arrays in whose place the program computes, and what they are now."""
+        arrays = [call.leaves[k].value for k in self.program.in_place.values()]
+        return [(array, array.copy()) for array in arrays]
+
+    def _undo(self, saved: Sequence[tuple[Any, Any]]) -> None:
+        """As if a call had not begun."""
+        for array, before in saved:
+            np.copyto(array, before)
+        if self.program.outcome is not None:
+            self.program.outcome.heard.clear()
 
     def _with_hidden(self, given: list[Any], call: Call) -> list[Any]:
         if not self.program.hidden:

@@ -17,14 +17,16 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import F64, I64
+from mlc.dialects.errors import MlcError
 from mlc.dialects.program import entry_function
 from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
 from mlc.frontend.call.arguments import Call, Parameters, addressable, row_of
+from mlc.frontend.call.arguments import Leaf as CallLeaf
 from mlc.frontend.call.counted import Axes, room, with_sizes
 from mlc.frontend.call.donation import Donations, donated_leaves, matched
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
-from mlc.frontend.staging.exits import value_of
+from mlc.frontend.staging.exits import Fatal, fatal_error, value_of
 from mlc.frontend.staging.joins import RAISED, Undecided
 from mlc.frontend.staging.variants import narrowed
 from mlc.frontend.trace import access
@@ -40,6 +42,7 @@ from mlc.frontend.trace.paths import Guard, HiddenInput, Path, object_path
 from mlc.frontend.trace.program_sizes import Room
 from mlc.frontend.trace.source import Site, definition_of
 from mlc.frontend.trace.stored import Stored, stored
+from mlc.frontend.trace.subprogram import Transformed
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import Assumption, Trace, tracing
 from mlc.frontend.trace.tracer import Tracer
@@ -95,12 +98,18 @@ class Program:
     unused: tuple[str, ...]  # donated arguments whose place no result takes
     counted: Mapping[int, Axes]  # results whose sizes the program computes: the last ones
     room: Room | None  # for sizes that nothing bounds
+    may_run_as_python: bool  # a call that has ended with an error, as if it had not begun
     trace_s: float
 
     @property
     def catches(self) -> bool:
         """Whether Python runs a call that ends with an error."""
         return self.outcome is not None and self.outcome.catches
+
+    @property
+    def tells(self) -> bool:
+        """Whether it prints, or calls what else is told."""
+        return self.outcome is not None and bool(self.outcome.calls)
 
     @property
     def direct_result(self) -> bool:
@@ -179,22 +188,32 @@ def trace_program(
     numerics: str,
     donated: Sequence[str] = (),
     varying: Mapping[Hashable, str] | None = None,
+    fatal: frozenset[Fatal] = frozenset(),
 ) -> Program:
-    """The program of one call, whose array leaves have the given (perhaps symbolic) shapes."""
+    """
+    The program of one call, whose array leaves have the given (perhaps symbolic) shapes. `fatal`:
+    errors that tracing has ended with, which the program raises.
+    """
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
-    trace.varying = dict(varying or {})
+    trace.varying, trace.fatal = dict(varying or {}), fatal
     made, site = trace.made, definition_of(function)
     try:
         with tracing(trace), errors_released(trace):
             program = _traced(trace, function, parameters, call, shapes, numerics, donated)
     except Again:
         program = None
+    except Exception as error:
+        program, found = None, fatal_error(error)
+        open_ = isinstance(error, MlcError) and (trace.symbols or trace.varying)
+        if found is None or found in fatal or open_:
+            raise  # a program for these sizes and numbers alone may have no such error
+        fatal |= {found}
     del trace
     if program is None:
         return trace_program(
             function, name, parameters, call, shapes,
-            numerics=numerics, donated=donated, varying=varying,
+            numerics=numerics, donated=donated, varying=varying, fatal=fatal,
         )  # fmt: skip
     check_released(made, site)
     return replace(program, trace_s=time.perf_counter() - begin)
@@ -227,8 +246,9 @@ def _traced(
         and k not in given.result_of
     )
     stores = stored(trace, ssa)
-    outcome = concluded(trace, ssa)
-    ssa += [leaves[k].value for k in written]
+    changed = [leaves[k].value for k in written]
+    outcome = concluded(trace, ssa, changed)
+    ssa += changed
     in_place = {number: k for k, number in given.result_of.items()} | {
         number: k
         for number, k in enumerate(written, len(ssa) - len(written))
@@ -259,8 +279,15 @@ def _traced(
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
         counted=counted,
         room=trace.room,
+        may_run_as_python=not (groups or isinstance(function, Transformed))
+        and all(map(_is_python, call.leaves)),
         trace_s=0.0,
     )
+
+
+def _is_python(leaf: CallLeaf) -> bool:
+    """Whether Python's function takes an argument: not an array on a GPU."""
+    return leaf.kind != "array" or is_array(leaf.value)
 
 
 def _written_at(leaves: Sequence[Any], inputs: Sequence[int]) -> dict[int, Site]:
@@ -447,7 +474,8 @@ def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], l
     leaves: list[ResultLeaf] = []
     values: list[Any] = []
     for value in returned:
-        if isinstance(value, Tracer | SymbolicDim) or is_array(value):
+        whole = isinstance(value, Tracer) and value.whole is not None
+        if not whole and (isinstance(value, Tracer | SymbolicDim) or is_array(value)):
             tracer = lift(value)
             leaves.append(ResultLeaf("number" if tracer.weak and not tracer.ndim else "array"))
             values.append(tracer.value)

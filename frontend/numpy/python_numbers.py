@@ -103,8 +103,12 @@ def divided(function: str, lhs: Any, rhs: Any) -> tuple[Any, Any]:
     The operands of a division. Of Python's numbers the divisor must not be 0, or the call ends with
     ZeroDivisionError. Which are Python's is known where both are; else the rule is NumPy's.
     """
-    if not (_is_pythons(lhs) and _is_pythons(rhs)) or not asked_by_user(_THROUGH):
+    pythons = _is_pythons(lhs) and _is_pythons(rhs)
+    doubtful = any(isinstance(x, Tracer) and x.whole is not None for x in (lhs, rhs))
+    if not (pythons or doubtful) or not asked_by_user(_THROUGH):
         return lhs, rhs
+    if not pythons:
+        return lhs, _divisor_of_integers(function, lhs, rhs)
     kind = common_dtype(function, (lhs, rhs)).kind
     name = f"{kind if kind in ('float', 'complex') else 'int'} {DIVISIONS[function]}"
     if name not in ZERO_FAULTS:
@@ -112,6 +116,20 @@ def divided(function: str, lhs: Any, rhs: Any) -> tuple[Any, Any]:
     if function == "power":
         return _base(lhs, rhs, name), rhs
     return lhs, _divisor(rhs, name)
+
+
+def _divisor_of_integers(function: str, lhs: Any, rhs: Any) -> Any:
+    """rhs, which must not be 0 where both are Python's integers, which is known at the call."""
+    from mlc.frontend.numpy.elementwise import where
+    from mlc.frontend.staging.wholes import where_pythons
+
+    integers = where_pythons((lhs, rhs))
+    if integers is None or function == "power" or _is_not_zero(rhs):
+        return rhs
+    checked = _divisor(where(integers, rhs, 1), f"int {DIVISIONS[function]}")
+    made = where(integers, checked, rhs)
+    made.weak = is_weak(rhs)
+    return made
 
 
 def _is_pythons(x: Any) -> bool:
@@ -125,11 +143,19 @@ def _divisor(x: Any, name: str) -> Any:
         if x == 0:
             raise ZeroDivisionError(ZERO_FAULTS[name])
         return x
-    number: Any = counted(lift(x))
-    if here().bound.ranges.is_not_zero(number.value):
+    if _is_not_zero(x):
         return x
+    number: Any = counted(lift(x))
     made = here().emit(DivisorOp, number.value, operation=name)
     return Tracer(here(), made, weak=True, origins=number.origins)
+
+
+def _is_not_zero(x: Any) -> bool:
+    """Whether that is known."""
+    if not isinstance(x, Tracer | SymbolicDim):
+        return x != 0
+    number: Any = counted(lift(x))
+    return here().bound.ranges.is_not_zero(number.value)
 
 
 def _base(x: Any, exponent: Any, name: str) -> Any:

@@ -278,6 +278,10 @@ def operator_result(
     result = function(*operands)
     if isinstance(result, Tracer) and python:
         result.weak, result.origins = True, common_origins(operands)
+    if isinstance(result, Tracer) and any(isinstance(x, Tracer) and x.whole for x in operands):
+        from mlc.frontend.staging.wholes import result_of
+
+        result.whole = result_of(function.__name__, operands)
     return result
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
-from mlc.frontend.numpy.values import lift
+from mlc.dialects.dtypes import BOOL
+from mlc.frontend.numpy.values import lift, number
 from mlc.frontend.staging.joins import Held
 from mlc.frontend.staging.options import is_number_or_array, zero_of
 from mlc.frontend.staging.sized import cut
 from mlc.frontend.staging.variables import Local, Variable
+from mlc.frontend.staging.wholes import as_kind, kind_of, whole_of
 from mlc.frontend.trace.containers import unflatten
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.value import Whole
 from mlc.lazy_dataclass import dataclass
 
 
@@ -30,12 +33,17 @@ class Carried:
     alone: bool = False  # nothing but the variable leads to its array
     # by leaf whose size trips change: for each axis how many elements of it are used, if not all
     sizes: dict[int, list[Tracer | None]] = field(default_factory=dict[int, list[Tracer | None]])
+    # by leaf that a trip may leave as one of Python's numbers: whether it is one, its class
+    wholes: dict[int, tuple[Tracer, type[Any]]] = field(
+        default_factory=dict[int, tuple[Tracer, type[Any]]]
+    )
 
     @staticmethod
     def of(variable: Variable, alone: bool = False) -> Carried:
         """With numbers lifted, where the loop will stand."""
         start = Held.of(variable.get())
-        return Carried(variable, start, True, [lifted(x) for x in start.leaves], alone)
+        found = Carried(variable, start, True, [lifted(x) for x in start.leaves], alone)
+        return found.with_wholes(start)
 
     @staticmethod
     def unseen(variable: Variable, end: Held) -> Carried:
@@ -46,11 +54,18 @@ class Carried:
     @property
     def arrays(self) -> list[Tracer]:
         """What is carried."""
-        found: list[Tracer] = []
-        for k, leaf in enumerate(self.leaves):
-            if leaf is not None:
-                found += [leaf, *(x for x in self.sizes.get(k, ()) if x is not None)]
-        return found
+        return [x for k in range(len(self.leaves)) for x in self._carried(k)]
+
+    def width(self, k: int) -> int:
+        """How many values are carried for a leaf."""
+        return len(self._carried(k))
+
+    def _carried(self, k: int) -> list[Tracer]:
+        leaf = self.leaves[k]
+        if leaf is None:
+            return []
+        found = [leaf, *(x for x in self.sizes.get(k, ()) if x is not None)]
+        return [*found, self.wholes[k][0]] if k in self.wholes else found
 
     def taken(self, k: int, rest: Iterator[SSAValue]) -> SSAValue:
         """A leaf, of the values that stand for what is carried."""
@@ -69,6 +84,8 @@ class Carried:
         made: list[Any] = []
         for k, (leaf, kept) in enumerate(zip(self.leaves, self.start.leaves, strict=True)):
             held = kept if leaf is None else Tracer(here(), self.taken(k, rest), weak=leaf.weak)
+            if k in self.wholes:
+                held.whole = Whole(next(rest), self.wholes[k][1])
             made.append(held)
         if not self.alone and isinstance(self.variable, Local):
             for new, old in zip(made, self.start.leaves, strict=True):
@@ -77,6 +94,51 @@ class Carried:
                     if old.is_another:
                         new.show(old, read=False)
         self.variable.put(unflatten(self.start.structure, made))
+
+
+    def with_wholes(self, end: Held) -> Carried:
+        """Itself, or with whether numbers are Python's where the start or a trip leaves that open."""
+        found = dict(self.wholes)
+        for k, (leaf, last) in enumerate(zip(self.leaves, end.leaves, strict=False)):
+            whole = whole_of(last)
+            if leaf is None or whole is None or k in found or not self.seen:
+                continue
+            found[k] = Tracer(here(), python(self.start.leaves[k], whole.kind)), whole.kind
+        return self if len(found) == len(self.wholes) else replace(self, wholes=found)
+
+    def converts(self, k: int) -> bool:
+        """Whether a number is one of Python's after no trip, and what its dtype says after one."""
+        leaf, start = self.leaves[k], self.start.leaves[k]
+        if leaf is None or not self.seen or k in self.wholes:
+            return False
+        return whole_of(start) is not None or kind_of(start, leaf.row) is not None
+
+
+def python(leaf: Any, kind: type[Any]) -> SSAValue:
+    """Whether a leaf is a number of Python's."""
+    whole = whole_of(leaf)
+    return number(as_kind(leaf) is kind, BOOL) if whole is None else whole.condition
+
+
+def without_asked(
+    block: Block, first: int, carried: Sequence[Carried], ends: Sequence[Held]
+) -> list[Carried]:
+    """What is carried, but for whether numbers are Python's that surely are not after a trip."""
+    made: list[Carried] = []
+    place = first
+    for c, end in zip(carried, ends, strict=True):
+        kept = dict(c.wholes)
+        for k in range(len(c.leaves)):
+            place += c.width(k)
+            if k not in kept:
+                continue
+            last, argument = end.leaves[k], block.args[place - 1]
+            if whole_of(last) is None and as_kind(last) is None and not argument.uses.get_length():
+                block.erase_arg(argument)
+                place -= 1
+                del kept[k]
+        made.append(replace(c, wholes=kept))
+    return made
 
 
 def lifted(leaf: Any) -> Tracer | None:

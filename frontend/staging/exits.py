@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mlc.frontend.errors import NotSupportedError, located
+from mlc.dialects.errors import CompilerBug
+from mlc.frontend.errors import ConcretizationError, LeakError, NotSupportedError, located
 from mlc.frontend.staging.joins import RAISED, UNBOUND, Held, Join
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.deferred import is_deferred
 from mlc.frontend.trace.effects import effects, effects_of, must_wait
-from mlc.frontend.trace.source import site_of_error
+from mlc.frontend.trace.source import Site, site_of_error
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.transform import take_care
@@ -93,21 +94,42 @@ def value_of(body: Callable[[], Any]) -> Any:
 
 def _tried(body: Callable[[], Any], raised: Any) -> Any:
     """
-    body(), or `raised`. An index that lies outside and a division by zero are errors of the program
-    where only the compiled function knows whether it gets there, or does something before.
+    body(), or `raised`. An error is one of the program where only the compiled function knows
+    whether it gets there, or does something before. Of what no trip's number may be to blame for,
+    or a size, that is said once tracing has ended with it: then nothing helps against it.
     """
     try:
         return body()
     except Raised:
         return raised
-    except (IndexError, KeyError, ZeroDivisionError) as error:
-        if not must_wait() or is_deferred(error.args):
+    except Exception as error:
+        if isinstance(error, REFUSALS) or not must_wait() or is_deferred(error.args):
             raise
         site = site_of_error(error)
+        if not isinstance(error, IndexError | KeyError | ZeroDivisionError):
+            found = type(error), site
+            if site is None or found not in here().fatal:
+                error.__dict__[_FATAL] = found
+                raise
         error.__traceback__ = error.__context__ = None
         take_care(here().functions, 2)
         effects().fail(error, site=site)
         return raised
+
+
+Fatal = tuple[type[Exception], Site]
+"""An error's class and place."""
+
+_FATAL = "__mlc_fatal__"
+
+REFUSALS = (NotSupportedError, ConcretizationError, LeakError, CompilerBug)
+"""What says what the compiler has not, and is no error of the function's."""
+
+
+def fatal_error(error: Exception) -> Fatal | None:
+    """What an error is to be known by where the program may raise it; None of any other."""
+    found = error.__dict__.get(_FATAL)
+    return None if found is None or found[1] is None else found
 
 
 def after(code: Exit | None, rest: Callable[[], Any] | bool | None, local: Sequence[Local]) -> Any:

@@ -10,14 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mlc.dialects.errors import CompilerBug, MlcError
-from mlc.frontend.errors import (
-    ConcretizationError,
-    LeakError,
-    NotSupportedError,
-    SpecialiseSignal,
-    located,
-)
+from mlc.dialects.errors import MlcError
+from mlc.frontend.errors import NotSupportedError, SpecialiseSignal, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.branches import choice, staged_branch
 from mlc.frontend.staging.counted import as_array, counted_of, is_counted
@@ -25,6 +19,7 @@ from mlc.frontend.staging.exits import (
     BREAK,
     CONTINUE,
     RAISES,
+    REFUSALS,
     Exit,
     after,
     falls_or_raises,
@@ -259,7 +254,7 @@ class Flow:
         error, trace = sys.exc_info()[1], current()
         if trace is None or error is None:
             return
-        if not isinstance(error, Exception) or isinstance(error, _COMPILERS):
+        if not isinstance(error, Exception) or isinstance(error, REFUSALS):
             raise error
         if isinstance(error, MlcError) and trace.symbols:
             because = f"{type(error).__name__} is caught by the function"
@@ -293,9 +288,6 @@ class Flow:
         if is_deferred(message):
             return Raising(AssertionError, message, {})
         return AssertionError(*message)
-
-
-_COMPILERS = (NotSupportedError, ConcretizationError, LeakError, CompilerBug)
 
 
 def _equal(value: Any, part: Any) -> Callable[[], Any]:

@@ -30,12 +30,13 @@ from mlc.frontend.staging.journal import entries_of
 from mlc.frontend.staging.options import alike, is_number_or_array, joined_options
 from mlc.frontend.staging.sized import cut, padded, room_for
 from mlc.frontend.staging.variants import Variants
+from mlc.frontend.staging.wholes import conditions
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.trace.kinds import is_array
 from mlc.frontend.trace.source import Site, site_of
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
-from mlc.frontend.trace.value import Either
+from mlc.frontend.trace.value import Either, Whole
 from mlc.lazy_dataclass import dataclass
 
 
@@ -125,6 +126,7 @@ class Hole:
     sizes: tuple[int | None, ...] = ()  # results that hold the sizes of axes that differ
     either: tuple[SSAValue, tuple[Tracer | None, Tracer | None]] | None = None
     """By a condition, arrays of which it is one; None: a new one."""
+    whole: tuple[int, type[Any]] | None = None  # the result that says where it is one of Python's
 
 
 class Join:
@@ -215,7 +217,9 @@ class Join:
             with here().inside(self.blocks[1 - side]):
                 zero = number(0, leaf.row, leaf.dims)
             pair = (value, zero) if side == 0 else (zero, value)
-            leaves.append(self._hole(pair, leaf.weak, leaf.origins))
+            both = (leaf, None) if side == 0 else (None, leaf)
+            whole = self._whole(both, leaf.row)
+            leaves.append(replace(self._hole(pair, leaf.weak, leaf.origins), whole=whole))
         return unflatten(x.structure, leaves)
 
     def arrays(self, x: SSAValue, y: SSAValue) -> Hole:
@@ -265,10 +269,21 @@ class Join:
             either = self.condition.value, (lasting[0], lasting[1])
         shows = [z for z, k in zip(arrays, lasting, strict=True) if z is not None and k is None]
         made = replace(
-            self._hole((values[0], values[1]), weak, origins), shows=tuple(shows), either=either
+            self._hole((values[0], values[1]), weak, origins),
+            shows=tuple(shows),
+            either=either,
+            whole=None if dims else self._whole((x, y), dtype),
         )
         self._known[key] = made
         return made
+
+    def _whole(self, sides: Sequence[Any], dtype: DType) -> tuple[int, type[Any]] | None:
+        """Where a number is the int that one body left, although the other left a float."""
+        found = conditions([(x, dtype) for x in sides], self.blocks)
+        if found is None:
+            return None
+        (x, y), kind = found
+        return self.arrays(x, y).number, kind
 
     def _sized(self, tracers: Sequence[Tracer], dtype: DType) -> Hole:
         """Arrays whose sizes differ: room for both, and how much of it is used."""
@@ -309,6 +324,8 @@ def filled(value: Any, results: Sequence[SSAValue]) -> Any:
             if leaf.sizes:
                 value = cut(value, [None if k is None else results[k] for k in leaf.sizes])
             made[leaf.number] = Tracer(here(), value, weak=leaf.weak, origins=leaf.origins)
+            if leaf.whole is not None:
+                made[leaf.number].whole = Whole(results[leaf.whole[0]], leaf.whole[1])
             for other in leaf.shows:
                 made[leaf.number].show(other)
             if leaf.either is not None:

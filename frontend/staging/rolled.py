@@ -26,7 +26,7 @@ from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import common_dtype, convert, lift
 from mlc.frontend.staging.alike import alike
-from mlc.frontend.staging.carried import Carried, lifted
+from mlc.frontend.staging.carried import Carried, lifted, python, without_asked
 from mlc.frontend.staging.joins import (
     UNBOUND,
     Held,
@@ -41,12 +41,13 @@ from mlc.frontend.staging.magnitudes import stays_within
 from mlc.frontend.staging.options import is_number_or_array, widened
 from mlc.frontend.staging.sized import more_room, padded
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
+from mlc.frontend.staging.wholes import after_trips
 from mlc.frontend.staging.widening import Widening, widenings
 from mlc.frontend.trace.containers import unflatten
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
-from mlc.frontend.trace.value import Value
+from mlc.frontend.trace.value import Value, Whole
 from mlc.lazy_dataclass import dataclass
 
 MAX_ROUNDS = 8
@@ -79,6 +80,11 @@ class Rolled:
         """The values of the first trip."""
         return [x.value for c in self.carried for x in c.arrays]
 
+    @property
+    def converts(self) -> bool:
+        """Whether what it hands on after no trip has another type than before."""
+        return any(c.converts(k) for c in self.carried for k in range(len(c.leaves)))
+
     def check_integers(self, trips: int) -> None:
         """Raises where a number of Python's would leave 64 bits, in which the loop has it."""
         begun: dict[int, int] = {}
@@ -88,7 +94,7 @@ class Rolled:
                 start = c.start.leaves[k]
                 if leaf is not None and leaf.weak and isinstance(start, int):
                     begun[place] = abs(start)
-                place += 0 if leaf is None else 1 + sum(x is not None for x in c.sizes.get(k, ()))
+                place += c.width(k)
         if begun and not stays_within(self.body.block, begun, trips):
             message = "an integer of Python's grows beyond 64 bits in a loop that stays one."
             raise located(NotSupportedError, message, remedy="Carry it as a float, or as np.int64.")
@@ -120,7 +126,6 @@ def roll(
     for _ in range(MAX_ROUNDS):
         types = [x.value.type for c in carried for x in c.arrays]
         block = Block(arg_types=[*first, *types])
-        arguments: list[SSAValue] = list(block.args[len(first) :])
         run = partial(_enter_and_run, body, block, carried, len(first))
         trip = traced(block, run, local, given)
         if _lose_sizes(block, trip, local):
@@ -145,8 +150,15 @@ def roll(
             carried, original = fitting, None
             discard(block)
             continue
+        doubtful = [c.with_wholes(end) for c, end in zip(carried, ends, strict=True)]
+        if any(x is not c for x, c in zip(doubtful, carried, strict=True)):
+            carried, original = doubtful, None
+            discard(block)
+            continue
         wider, changed = _wider(carried, ends)
         if not changed:
+            carried = without_asked(block, len(first), carried, ends)
+            arguments: list[SSAValue] = list(block.args[len(first) :])
             yielded = _yielded(block, carried, ends)
             if original is not None:
                 before, other, given_ = original
@@ -409,6 +421,8 @@ def _yielded(block: Block, carried: list[Carried], ends: list[Held]) -> list[SSA
                 dims = zip(shape_of(value.type), sizes, strict=False)
                 made.append(padded(value, leaf.dims) if sizes else value)
                 made += [lift_size(dim).value for dim, x in dims if x is not None]
+                if k in c.wholes:
+                    made.append(python(end.leaves[k], c.wholes[k][1]))
     return made
 
 
@@ -422,10 +436,16 @@ def _plain_values(carried: list[Carried], ends: list[Held]) -> list[Any]:
     ]
 
 
-def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
-    """The variables hold what the loop's last trip gave."""
+def put_results(
+    rolled: Rolled, results: Sequence[SSAValue], none: Callable[[], Tracer] | None
+) -> None:
+    """
+    The variables hold what the loop's last trip gave. `none`: whether there was no trip; None where
+    there surely was one.
+    """
     rest = zip(results, rolled.arguments, rolled.yielded, strict=True)
     shared: list[tuple[Tracer, Tracer]] = []  # what may be one array
+    begun: list[tuple[Tracer, Any]] = []  # numbers, and what they were before
     for c, end in zip(rolled.carried, rolled.ends, strict=True):
         base = c.start if c.seen else end
         made: list[Any] = []
@@ -440,11 +460,16 @@ def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
                 made.append(Tracer(here(), c.taken(k, (x for x, _, _ in rest)), weak=leaf.weak))
                 continue
             value, argument, yielded = next(rest)
+            whole = next(rest)[0] if k in c.wholes else None
             if c.seen and (yielded is argument or _is_kept(kept, last)):
                 made.append(kept)
                 continue
             changed = True
             made.append(Tracer(here(), value, weak=leaf.weak))
+            if whole is not None:
+                made[-1].whole = Whole(whole, c.wholes[k][1])
+            elif c.converts(k):
+                begun.append((made[-1], kept))
             if not isinstance(c.variable, Elements):  # after no trip, or after the last one
                 shared += [(made[-1], x) for x in (kept, last) if isinstance(x, Tracer)]
         if changed:
@@ -456,6 +481,10 @@ def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
             one.show(other)
     for widening in rolled.lists:
         widening.settle()
+    if begun and none is not None:
+        without = none()
+        for last, start in begun:
+            last.whole = after_trips(start, last.row, without)
 
 
 def _is_kept(start: Any, end: Any) -> bool:

@@ -167,6 +167,9 @@ def _recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
     if isinstance(value, Tracer):
         k, weak = len(leaves), value.weak and not value.ndim
         leaves.append(value)
+        if (whole := value.whole) is not None and value.owner.visible(whole.condition):
+            leaves.append(Tracer(value.owner, whole.condition))
+            return _whole_maker(k, weak, whole.kind), (k, whole.kind)
         return (lambda found: found[k].item() if weak else found[k]), k
     if hasattr(value, "__mlc_parts__"):
         return _choice_recipe(value, leaves)
@@ -198,6 +201,15 @@ def _recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
     if is_array(value):
         value = value.copy()
     return (lambda _: value), _constant_key(value)
+
+
+def _whole_maker(k: int, weak: bool, kind: type[Any]) -> Maker:
+    def make(found: Found) -> Any:
+        if found[k + 1]:
+            return kind(found[k])
+        return found[k].item() if weak else found[k]
+
+    return make
 
 
 def _object_recipe(

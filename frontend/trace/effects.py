@@ -34,6 +34,7 @@ from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.source import Site, user_site
 from mlc.frontend.trace.trace import Trace, current, here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.unread import unread_checks
 from mlc.lazy_dataclass import dataclass
 
 _WORDS = itertools.count()
@@ -49,6 +50,7 @@ class Outcome:
     word: float = field(default_factory=lambda: FIRST + next(_WORDS))
     raises: bool = False  # whether the program has an error among its results
     catches: bool = False  # whether the function catches errors that a call may end with
+    unread: bool = False  # whether something may fail that no result needs
     waits: bool = False  # a call may begin again: others are made when it has ended
     heard: list[tuple[Maker, Found]] = field(default_factory=list[Any])
     results: int = 0  # how many of its results are errors, what they say, and what was told
@@ -270,7 +272,6 @@ class Effects:
             found = [x.value for x, _ in (self._error, *self._slots)]
         if self._token is not None:
             found.append(self._token[0].value)
-        self.outcome.results = len(found)
         return found
 
 
@@ -299,14 +300,25 @@ def may_begin_again(trace: Trace) -> bool:
     return trace.room is not None or catches(trace)
 
 
-def concluded(trace: Trace, results: list[SSAValue]) -> Outcome | None:
-    """What a call does beside its results; what Python needs for it is put behind these."""
-    found = effects_of(trace)
-    if found is None:
+def concluded(
+    trace: Trace, results: list[SSAValue], written: Sequence[SSAValue]
+) -> Outcome | None:
+    """
+    What a call does beside its results; what Python needs for it is put behind these. `written`:
+    what results are besides.
+    """
+    beside = effects_of(trace)
+    found = [] if beside is None else beside.results()
+    checks, others = unread_checks(trace, (*results, *written, *found))
+    found += checks
+    if beside is None and not (found or others):
         return None
-    found.outcome.waits = may_begin_again(trace)
-    results += found.results()
-    return found.outcome
+    outcome = effects().outcome
+    outcome.unread = others
+    outcome.results = len(found)
+    outcome.waits = may_begin_again(trace)
+    results += found
+    return outcome
 
 
 def must_wait() -> bool:
@@ -315,8 +327,9 @@ def must_wait() -> bool:
     if trace is None:
         return False
     found = effects_of(trace)
-    written = any(x.version for x in trace.inputs)
-    return bool(trace.journals) or written or (found is not None and found.any)
+    written = any(x.version for x in (*trace.inputs, *trace.arrays.values()))
+    before = written or bool(trace.stores) or (trace.checks and len(trace.scopes) == 1)
+    return bool(trace.journals) or before or (found is not None and found.any)
 
 
 _LEVELS = frozenset({"debug", "info", "warning", "error", "critical", "exception", "log"})

@@ -50,7 +50,7 @@ class SymbolicDim:
     def __floordiv__(self, other: object) -> object:
         size = as_dim(other)
         if size is not None and size.terms:
-            if (quotient := self.dim.exact_quotient(size)) is not None:
+            if (quotient := self.dim.exact_quotient(size)) is not None and _is_positive(size):
                 return as_size(quotient)
             if (divisor := size.constant) is not None and divisor > 0:
                 return as_size(self.dim // divisor)
@@ -218,6 +218,16 @@ def is_bound(dim: Dim) -> bool:
     """Whether the program computes the size itself."""
     trace = current()
     return trace is not None and not trace.limits.keys().isdisjoint(dim.symbols())
+
+
+def _is_positive(divisor: Dim) -> bool:
+    """Whether a divisor is not 0: of sizes the program is for those, and another one for others."""
+    if divisor.constant is not None:
+        return divisor.constant != 0
+    if is_bound(divisor):
+        return here().bound.ranges.is_natural(divisor - 1)
+    here().assume(divisor - 1, f"{divisor} divides")
+    return True
 
 
 def _ends(dim: Dim) -> tuple[int | None, int | None]:

@@ -73,6 +73,9 @@ class Trace:
         # objects that are changed: what they held, what the function sees of it, the way there
         self.stores: dict[int, tuple[Any, Any, dict[Any, Any], Path]] = {}
         self.receiver: object = None  # whose method is compiled
+        self.checks = False  # whether an op may end a call with an error
+        # errors in which tracing has ended, where a call may do something before: class, place
+        self.fatal: frozenset[tuple[type[Exception], Site]] = frozenset()
         self.states: set[Value] = set()  # of what a call does beside its results
         self.passing: list[Block] = []  # blocks that give these on
         self.argument_names, self.argument_layouts = list[str](), list[str]()
@@ -112,6 +115,7 @@ class Trace:
                     self._last[1].name_hint = None  # only the last op of an expression has its name
                 op.results[0].name_hint = site.target
                 self._last = (site, op.results[0])
+        self.checks = self.checks or (isinstance(op, TensorOp) and op.may_fail)
         self.scopes[-1].add_op(op)
 
     def emit(

@@ -105,6 +105,14 @@ class Either:
         return here().emit(SelectOp, spread(condition, shape_of(then.type)), then, otherwise)
 
 
+@dataclass(frozen=True)
+class Whole:
+    """Where a number is one of Python's, int or bool, and not what its dtype says."""
+
+    condition: SSAValue
+    kind: type[Any]
+
+
 class Value:
     """
     An array in a trace. Writing to it (`x[i] = v`, `x += v`) replaces the SSA value it stands for.
@@ -113,13 +121,13 @@ class Value:
     scalar arguments it is computed from, when from nothing else. `captured`: read from outside.
     `part_of`: of a view, the array that it shows. `shows`: arrays of which it may be a part, as
     they were; None: that is not asked where it is read. `either`: of what one branch or the other
-    gave, the arrays that it may be.
+    gave, the arrays that it may be. `whole`: of a number, where it is an int all the same.
     """
 
     __slots__ = (
         *("__weakref__", "_pending", "_root", "_seen", "_value", "_version"),
         *("captured", "either", "origins", "owner", "part_of", "shares", "shows", "weak"),
-        "written_at",
+        *("whole", "written_at"),
     )
 
     def __init__(
@@ -147,6 +155,7 @@ class Value:
         self.origins = origins
         self.captured = captured
         self.part_of = view
+        self.whole: Whole | None = None
         self.written_at: Site | None = None
         self.shares: tuple[tuple[weakref.ref[Value], int], ...] = ()
         self.shows: tuple[tuple[Value, SSAValue | None], ...] = ()

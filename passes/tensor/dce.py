@@ -35,6 +35,13 @@ class DcePass(ModulePass):
                     _sweep(block, live)
 
 
+def needed(block: Block, values: Sequence[SSAValue]) -> set[SSAValue]:
+    """The values of a block, and of the regions in it, that these values are computed from."""
+    live = _Live(block)
+    live.mark(values)
+    return live.values
+
+
 class _Live:
     """The values that something needs."""
 
@@ -51,8 +58,13 @@ class _Live:
         """Marks what ops that are not pure need, and all that follows from it."""
         for op in block.ops:
             if not isinstance(op, PURE):
-                self._pending.extend(op.operands)
+                self.mark(op.operands)
                 self._bound(op)
+        self.mark(())
+
+    def mark(self, values: Sequence[SSAValue]) -> None:
+        """Marks values, and all that follows from it."""
+        self._pending.extend(values)
         while self._pending:
             value = self._pending.pop()
             if value not in self.values:

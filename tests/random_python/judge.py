@@ -175,8 +175,6 @@ def different(wanted: Outcome, given: Outcome) -> str:
     if wanted.error is not None or given.error is not None:
         if not _same_class(wanted.error, given.error):
             return f"{wanted.error!r:.200} and {given.error!r:.1500}"
-        if "out of bounds for an axis of size" in str(given.error):
-            return ""  # code that stops at an index gives nothing back
     elif problem := _values(wanted.result, given.result, "result"):
         return problem
     if not _same_text(wanted.printed, given.printed):
@@ -221,9 +219,7 @@ def _leaf(wanted: Any, given: Any, where: str) -> str:
     x, y = np.asarray(wanted), np.asarray(given)
     if x.dtype.kind not in "biufc":
         return "" if np.array_equal(x, y) else f"{where}: {x!r} and {y!r}"
-    # a number of Python's has the type that it has after a trip, or in the other branch
-    wider = type(wanted) in (bool, int) and y.dtype.kind in "if"
-    if x.dtype != y.dtype and not wider:
+    if x.dtype != y.dtype:
         return f"{where}: {x.dtype} and {y.dtype}"
     if x.shape != y.shape:
         return f"{where}: {x.shape} and {y.shape}"

@@ -1,0 +1,57 @@
+"""
+Checks whose values nothing reads: `x[n]` raises IndexError also where the element is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.dims import shape_of
+from mlc.dialects.dtypes import I64
+from mlc.dialects.tensor.op import TensorOp
+from mlc.frontend.trace.trace import Trace
+from mlc.frontend.trace.tracer import Tracer
+
+
+def unread_checks(trace: Trace, results: Sequence[SSAValue]) -> tuple[list[SSAValue], bool]:
+    """
+    What no result needs of what may fail: of numbers outside of loops and branches a number that is
+    made of them, as a result to have; and whether there are others, which passes drop.
+    """
+    if not trace.checks:
+        return [], False
+    from mlc.passes.tensor.dce import needed
+
+    read = needed(trace.block, results)
+    checks = [op for op in trace.block.walk() if isinstance(op, TensorOp) and op.may_fail]
+    outside = {op for op in checks if op.parent is trace.block}
+    asked = {_question(op) for op in outside if op.results[0] in read}
+    unread = [op for op in checks if op.results[0] not in read and _question(op) not in asked]
+    numbers = [op for op in unread if op in outside and not shape_of(op.results[0].type)]
+    once = {_question(op): op.results[0] for op in numbers}
+    return [_together(trace, [*once.values()])] if once else [], len(numbers) < len(unread)
+
+
+def _question(op: Operation) -> tuple[object, ...]:
+    """What is asked: two ops that ask the same fail together."""
+    return type(op), *map(_number, op.operands), *(x.type for x in op.results)
+
+
+def _number(value: SSAValue) -> object:
+    """A value; of a size or a constant what it is, wherever it was asked for."""
+    op = value.owner
+    if isinstance(op, Block) or op.operands or op.regions:
+        return value
+    return type(op), *sorted(op.properties.items(), key=lambda x: x[0])
+
+
+def _together(trace: Trace, numbers: Sequence[SSAValue]) -> SSAValue:
+    from mlc.frontend import numpy as names
+    from mlc.frontend.numpy.values import convert
+
+    with trace.inside(trace.block):
+        whole = [Tracer(trace, convert(x, I64)) for x in numbers]
+        return reduce(names.add, whole).value
