@@ -88,7 +88,7 @@ class Dispatcher:
                         return outcome
                     continue
                 self.calls += 1
-                return self.function(*args, **kwargs)
+                return self.run_again(*args, **kwargs)
         try:
             return self.call(args, kwargs)
         except Exception as error:  # noqa: BLE001 - whatever it is goes on
@@ -116,7 +116,15 @@ class Dispatcher:
         """A call by its program, or by Python where the function may catch what it raises."""
         with suppress(CaughtError):
             return ready.run(call)
-        return self.function(*args, **kwargs)  # nothing has been written or printed yet
+        run = self.function if ready.program.catches else self.run_again
+        return run(*args, **kwargs)  # nothing has been written or printed yet
+
+    def run_again(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that has failed, by Python, which raises what comes first after what is before."""
+        result = self.function(*args, **kwargs)
+        text = f"{self.owner.__name__} ran as Python: compiled, it ended with an error."
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return result
 
     def compiled(self, values: list[Any], call: Call) -> tuple[Ready, Call] | None:
         """As `compile`; None where the function runs as Python because it cannot be compiled."""
@@ -216,7 +224,7 @@ class Dispatcher:
             type(self.owner).__call__ = entry.builtin
             if not any(is_scalar(leaf.given) for leaf in call.leaves):
                 return
-        again = self.function if ready.again else None
+        again = self.run_again if ready.again else None
         made = make_route(program, call, ready.shapes, entry.builtin, self.slow, again)
         front = self.slow  # a bound method: no frame of `__call__`
         if made is not None:

@@ -205,8 +205,8 @@ def trace_program(
         program = None
     except Exception as error:
         program, found = None, fatal_error(error)
-        open_ = isinstance(error, MlcError) and (trace.symbols or trace.varying)
-        if found is None or found in fatal or open_:
+        left_open = trace.symbols or trace.limits or trace.varying
+        if found is None or found in fatal or (isinstance(error, MlcError) and left_open):
             raise  # a program for these sizes and numbers alone may have no such error
         fatal |= {found}
     del trace

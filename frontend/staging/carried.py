@@ -101,9 +101,10 @@ class Carried:
         found = dict(self.wholes)
         for k, (leaf, last) in enumerate(zip(self.leaves, end.leaves, strict=False)):
             whole = whole_of(last)
-            if leaf is None or whole is None or k in found or not self.seen:
+            if leaf is None or whole is None or k in found:
                 continue
-            found[k] = Tracer(here(), python(self.start.leaves[k], whole.kind)), whole.kind
+            start = python(self.start.leaves[k], whole.kind) if self.seen else number(False, BOOL)
+            found[k] = Tracer(here(), start), whole.kind
         return self if len(found) == len(self.wholes) else replace(self, wholes=found)
 
     def converts(self, k: int) -> bool:

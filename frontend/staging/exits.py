@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mlc.dialects.errors import CompilerBug
+from mlc.dialects.errors import CompilerBug, MlcError
 from mlc.frontend.errors import ConcretizationError, LeakError, NotSupportedError, located
 from mlc.frontend.staging.joins import RAISED, UNBOUND, Held, Join
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.deferred import is_deferred
 from mlc.frontend.trace.effects import effects, effects_of, must_wait
-from mlc.frontend.trace.source import Site, site_of_error
+from mlc.frontend.trace.source import Site, is_raised_by_user, site_of_error
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.transform import take_care
@@ -107,6 +107,8 @@ def _tried(body: Callable[[], Any], raised: Any) -> Any:
             raise
         site = site_of_error(error)
         if not isinstance(error, IndexError | KeyError | ZeroDivisionError):
+            if not (isinstance(error, MlcError) or is_raised_by_user(error)):
+                raise
             found = type(error), site
             if site is None or found not in here().fatal:
                 error.__dict__[_FATAL] = found

@@ -9,7 +9,7 @@ from typing import Any
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.some import SomeOp
-from mlc.frontend.errors import located
+from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.counted import Counted, counted_of, element, is_counted
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -170,7 +170,7 @@ def enumerated(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def zipped(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """zip(…)"""
-    parts = [items_of(x) for x in args]
+    parts = [_pythons(x) if type(x) in (list, tuple) else items_of(x) for x in args]
     if not any(map(_traced, args)) or any(x is None for x in parts):
         return zip(*args, **kwargs)  # noqa: B905 - as the user says
     found = [x for x in parts if x is not None]
@@ -186,6 +186,18 @@ def zipped(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         count = as_integer(names.minimum(count, x))
     made = Items(count, lambda k: tuple(x.at(k) for x in found), lambda: zip(*found, strict=False))
     return replace(made, arrays=tuple(a for x in found for a in x.arrays))
+
+
+def _pythons(values: list[Any] | tuple[Any, ...]) -> Items:
+    """Python values beside traced ones, each of which is read in its own trip."""
+
+    def at(place: Any) -> Any:
+        if not isinstance(place, int):
+            message = "Python values have no place in a program by their number."
+            raise located(NotSupportedError, message, remedy="Stack them: np.stack(values).")
+        return values[place]
+
+    return Items(len(values), at)
 
 
 def turned(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -392,7 +392,8 @@ class For:
                 if not known:
                     if items is not None:
                         return self._traced(items.after(k), local)
-                    return self._nested([item, *iterator])
+                    rest = [item, *iterator]
+                    return self._nested(Items(len(rest), rest.__getitem__))
             else:
                 code = self.body(item)
             if not _goes_on(code):
@@ -408,16 +409,16 @@ class For:
         middle, most = items.count // 2, MOST_SHORT // items.count
         return is_longer(lambda: self.body(items.at(middle)), most, self.local)
 
-    def _nested(self, items: list[Any]) -> Exit | None:
+    def _nested(self, items: Items) -> Exit | None:
         """Trips that differ, each where the one before has not left the loop."""
-        if not items:
+        if not items.count:
             return self.otherwise() if self.otherwise else None
-        if len(items) > MOST_NESTED:
-            message = f"a loop over {len(items)} Python values is left where only the compiled"
+        if items.count > MOST_NESTED:
+            message = f"a loop over {items.count} Python values is left where only the compiled"
             remedy = "Go over an array, or a range, or stack the values: np.stack(values)."
             raise located(NotSupportedError, f"{message} function knows.", remedy=remedy)
-        code = self.body(items[0])
-        return _rest_of_loop(code, lambda: self._nested(items[1:]), self.local)
+        code = self.body(items.at(0))  # what trips before have written is seen
+        return _rest_of_loop(code, lambda: self._nested(items.after(1)), self.local)
 
     def _parallel(self, items: Items, local: list[Local]) -> Exit | None:
         """One loop in any case, which runs to its end."""
@@ -438,7 +439,7 @@ class For:
             if items.parallel or _has_loop(block, before):
                 raise  # what is behind the loop fails
             if items.known:
-                return self._nested([items.at(k) for k in range(items.count)])
+                return self._nested(items)
             with suppress(MlcError):
                 iter(items)  # of a size: the program is for this size
             raise

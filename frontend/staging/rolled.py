@@ -157,9 +157,6 @@ def roll(
             continue
         wider, changed = _wider(carried, ends)
         if not changed:
-            carried = without_asked(block, len(first), carried, ends)
-            arguments: list[SSAValue] = list(block.args[len(first) :])
-            yielded = _yielded(block, carried, ends)
             if original is not None:
                 before, other, given_ = original
                 pair = given_, _plain_values(carried, ends)
@@ -167,6 +164,9 @@ def roll(
                     pairs = zip(before, carried, strict=True)
                     old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
                     raise Peel(old.variable.name, _types(old), _types(new))
+            carried = without_asked(block, len(first), carried, ends)
+            arguments: list[SSAValue] = list(block.args[len(first) :])
+            yielded = _yielded(block, carried, ends)
             return Rolled(carried, trip, yielded, ends, arguments, list(lists.values()))
         if original is None:
             original = carried, trip, _plain_values(carried, ends)

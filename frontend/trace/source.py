@@ -142,6 +142,14 @@ def site_of_error(error: BaseException) -> Site | None:
     return found
 
 
+def is_raised_by_user(error: BaseException) -> bool:
+    """Whether the user's code has raised it, or what that calls in C, and not code of ours."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and not _is_own(at.tb_frame)
+
+
 def site_at(code: CodeType, last_instruction: int) -> Site:
     """The expression at a bytecode offset."""
     return _site_at(code, code.co_filename, last_instruction)
