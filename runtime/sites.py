@@ -12,7 +12,6 @@ from mlc.dialects.errors import MlcError, RoomError
 from mlc.dialects.faults import LIBRARY_FAULTS, NONE_FAULTS, SHARE, SHARE_FAULT, ZERO_FAULTS
 from mlc.lazy_dataclass import dataclass
 
-
 _RAISES: dict[str, type[Exception]] = {
     "index": IndexError,
     "zero": ZeroDivisionError,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import traceback
+import warnings
 from contextlib import nullcontext
 from typing import Any
 
@@ -15,8 +16,10 @@ import pytest
 
 import mlc
 from mlc.frontend.errors import NotSupportedError
+from mlc.frontend.trace.containers import flatten
 from tests.alias_programs import ALIASES, REFUSED
 from tests.effect_programs import PROGRAMS
+from tests.failure_programs import FAILURES, NUMBERS
 from tests.kind_programs import KINDS
 
 
@@ -46,6 +49,81 @@ def test_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
         expected = outcome(function, arguments, capsys)
         assert_same_outcome(outcome(compiled, arguments, capsys), expected)
         assert_same_outcome(outcome(compiled, arguments, capsys), expected)
+
+
+@pytest.mark.parametrize("way", ["code", "reference"])
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_is_done_before_an_error(
+    name: str, way: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first error is raised, after all that stands before it and nothing else."""
+    function, calls = FAILURES[name]
+    compiled = mlc.compile(function)
+    run = compiled if way == "code" else compiled.reference
+    for arguments in (*calls, *calls):
+        result, error, given, text = outcome(function, arguments, capsys)
+        found = outcome(run, arguments, capsys)
+        assert (error is None) == (found[1] is None)
+        assert error is None or issubclass(found[1][0], error[0])
+        assert_same_outcome((found[0], None, *found[2:]), (result, None, given, text))
+
+
+@pytest.mark.parametrize("way", ["code", "reference"])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_classes_of_numbers(name: str, way: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A number is of the class that it has in Python, however many trips there were."""
+    function, calls = NUMBERS[name]
+    compiled = mlc.compile(function)
+    run = compiled if way == "code" else compiled.reference
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of NumPy, of 0 / 0
+        for arguments in (*calls, *calls):
+            expected = outcome(function, arguments, capsys)
+            found = outcome(run, arguments, capsys)
+            assert (found[1] or [None])[0] == (expected[1] or [None])[0]
+            assert_same_outcome((found[0], None, *found[2:]), (expected[0], None, *expected[2:]))
+            leaves = [flatten((x[0], x[2]))[0] for x in (found, expected)]
+            assert list(map(dtype_or_class, leaves[0])) == list(map(dtype_or_class, leaves[1]))
+
+
+def dtype_or_class(x: Any) -> Any:
+    """Floats of Python's and NumPy's are one: of a class that is the other's."""
+    return float if isinstance(x, float) else getattr(x, "dtype", type(x))
+
+
+def test_divisions_of_sizes() -> None:
+    def ratios(x: Any) -> Any:
+        return len(x) // len(x), (2 * len(x)) % len(x)
+
+    compiled = mlc.compile(ratios)
+    for size in (3, 4, 0, 5):
+        x = np.ones(size)
+        if size:
+            assert compiled(x) == ratios(x)
+        else:
+            with pytest.raises(ZeroDivisionError):
+                compiled(x)
+    assert len(compiled.stats().artifacts) <= 2
+
+
+def test_only_what_can_fail_keeps_what_was() -> None:
+    """Arrays are copied where an error may come after a store, and nowhere else."""
+
+    def sure(x: Any) -> None:
+        for i in range(1, len(x)):
+            x[i] += x[i - 1]
+
+    def unsure(x: Any, n: Any) -> None:
+        x[n] = 1
+
+    for function, arguments, kept in (
+        (sure, (np.ones(9),), False),
+        (unsure, (np.ones(9), 2), True),
+    ):
+        compiled = mlc.compile(function)
+        compiled(*copy.deepcopy(arguments))
+        (programs,) = compiled._dispatcher.ready.values()
+        assert programs[0].again == kept
 
 
 @pytest.mark.parametrize("name", REFUSED)

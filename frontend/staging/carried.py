@@ -95,9 +95,8 @@ class Carried:
                         new.show(old, read=False)
         self.variable.put(unflatten(self.start.structure, made))
 
-
     def with_wholes(self, end: Held) -> Carried:
-        """Itself, or with whether numbers are Python's where the start or a trip leaves that open."""
+        """Itself, or with whether numbers are Python's where that is open at its start or end."""
         found = dict(self.wholes)
         for k, (leaf, last) in enumerate(zip(self.leaves, end.leaves, strict=False)):
             whole = whole_of(last)

@@ -300,9 +300,7 @@ def may_begin_again(trace: Trace) -> bool:
     return trace.room is not None or catches(trace)
 
 
-def concluded(
-    trace: Trace, results: list[SSAValue], written: Sequence[SSAValue]
-) -> Outcome | None:
+def concluded(trace: Trace, results: list[SSAValue], written: Sequence[SSAValue]) -> Outcome | None:
     """
     What a call does beside its results; what Python needs for it is put behind these. `written`:
     what results are besides.

@@ -1,0 +1,267 @@
+"""
+Programs that fail when they run, after they have done something; and numbers that stay Python's
+where no trip, or the other branch, has made them NumPy's. Python says what the compiled ones do.
+"""
+# pyright: basic, reportOptionalOperand=false, reportOperatorIssue=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.effect_programs import Programs, collecting
+
+FAILURES: Programs = {}
+NUMBERS: Programs = {}
+failing, counting = collecting(FAILURES), collecting(NUMBERS)
+X = np.arange(4.0) - 1
+PLACES = (X, np.int64(2)), (X, np.int64(9)), (X, np.int64(0))
+TRIPS = (X, np.int64(0)), (X, np.int64(1)), (X, np.int64(3))
+
+
+class Account:
+    """What is stored to."""
+
+    def __init__(self, total: float) -> None:
+        self.total = total
+        self.seen: list[float] = []
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Account) and vars(self) == vars(other)
+
+    __hash__ = object.__hash__
+
+
+@failing(*PLACES)
+def array_before_a_division(x: Any, n: Any) -> Any:
+    x += 1
+    x[0] = 7.0
+    return divmod(5, int(n))
+
+
+@failing(*PLACES)
+def array_before_an_index(x: Any, n: Any) -> Any:
+    x *= 2
+    y = x[n]
+    x[1] = y
+    return y
+
+
+@failing(*PLACES)
+def array_in_a_loop(x: Any, n: Any) -> Any:
+    for k in range(3):
+        x[k] += x[k + n]
+    return x.sum()
+
+
+@failing((Account(1.0), np.int64(2)), (Account(2.0), np.int64(0)))
+def attribute_before_a_division(account: Any, n: Any) -> Any:
+    account.total += 1
+    account.seen.append(account.total)
+    account.total = 6 // int(n)
+    return account.total
+
+
+@failing(([1.0, 2.0], X, 2), ([1.0, 2.0], X, 9))
+def item_before_an_index(held: Any, x: Any, n: Any) -> Any:
+    held[0] += x[1]
+    held[1] = x[n]
+    return held[0]
+
+
+@failing((X, 1), (X, 9))
+def line_before_an_index(x: Any, n: Any) -> Any:
+    print("before", x[0])
+    x[0] = 5.0
+    print("at", x[n])
+    return x
+
+
+@failing((X, 1))
+def array_before_a_wrong_type(x: Any, n: Any) -> Any:
+    x -= n
+    return None + n
+
+
+@failing((X, 1.0), (X, -1.0))
+def wrong_type_on_one_way(x: Any, c: Any) -> Any:
+    x += 1
+    if c > 0:
+        x[1] = 3.0
+        x = x + None
+    return x * 2
+
+
+@failing((X, 1.0), (X, -1.0))
+def wrong_shape_on_one_way(x: Any, c: Any) -> Any:
+    x[0] = 2.0
+    if c > 0:
+        x += np.ones(3)
+    return x * 2
+
+
+@failing((X, 2), (X, 7))
+def index_before_a_raise(x: Any, n: Any) -> Any:
+    y = np.zeros(3)
+    y[n] = x[0]
+    raise KeyError("later")
+
+
+@failing((X, 3), (X, 0))
+def division_in_a_loop_before_a_raise(x: Any, n: Any) -> Any:
+    i = n
+    for _ in range(1, 4):
+        i = i % (i - 0 * n)
+    raise KeyError(x.shape[0])
+
+
+@failing((X, 2), (X, 0))
+def division_before_an_index_that_is_known(x: Any, n: Any) -> Any:
+    n = 7 % n
+    return x[9], n
+
+
+@failing((X, 2, 1), (X, 9, 0), (X, 9, 1), (X, 2, 0))
+def first_of_two(x: Any, n: Any, m: Any) -> Any:
+    k = 5 // m
+    return x[n] + k
+
+
+@failing((X, 2), (X, 9), (X, -9))
+def unread(x: Any, n: Any) -> Any:
+    x[n]
+    return x.sum()
+
+
+@failing((X, 2), (X, 0))
+def unread_division(x: Any, n: Any) -> Any:
+    1 // n
+    return x.sum()
+
+
+@counting(*TRIPS)
+def total(x: Any, n: Any) -> Any:
+    s = 0
+    for i in range(n):
+        s += x[i]
+    return s
+
+
+@counting(*TRIPS)
+def with_it(x: Any, n: Any) -> Any:
+    s, t = 0, True
+    for i in range(n):
+        s += x[i]
+        t = x[i]
+    return s + 1, -s, s * 2, s * 0.5, [s, (t, s)]
+
+
+@counting((X, 0), (X, 2), *TRIPS)
+def mean(x: Any, n: Any) -> Any:
+    s = 0
+    for i in range(n):
+        s += x[i]
+    return s / int(n)
+
+
+@counting(*TRIPS)
+def halved(x: Any, n: Any) -> Any:
+    q, k = 8, x[1]
+    while k < n:
+        k += 1
+        q = q / 2
+    return q
+
+
+@counting(*TRIPS, (-X, np.int64(3)))
+def until(x: Any, n: Any) -> Any:
+    s = 0
+    for i in range(n):
+        if x[i] > 0:
+            break
+        s += x[i]
+    else:
+        s = s + 0.5
+    return s
+
+
+@counting(*TRIPS)
+def in_another(x: Any, n: Any) -> Any:
+    q, k = 0, n * 0
+    while True:
+        k += 1
+        if k > n:
+            break
+        for i in range(n - 2):
+            q = q / 2 + x[i]
+    return q
+
+
+@counting(*TRIPS)
+def where_some(x: Any, n: Any) -> Any:
+    q = 1
+    for i in range(n):
+        if x[i] > 0:
+            q = q * 0.5
+    return q
+
+
+@counting(*TRIPS)
+def one_after_another(x: Any, n: Any) -> Any:
+    q = 1
+    for i in range(n - 1):
+        q = q * x[i]
+    for i in range(n - 2):
+        q = q * x[i]
+    return q
+
+
+@counting((X, np.int64(0)), (X, np.int64(2)))
+def behind_an_assertion(x: Any, n: Any) -> Any:
+    assert n < 9, f"{n}"
+    q = 0
+    for i in range(n):
+        q = q + x[i]
+    return {"q": q}
+
+
+@counting((X, 1.0), (X, -1.0))
+def branches(x: Any, c: Any) -> Any:
+    a = 1 if c > 0 else 0.5
+    b = 2
+    if c > 0:
+        b = x[0]
+    return a, b, a + 1, b * 3
+
+
+@counting(([1.5], X, np.int64(0)), ([1.5], X, np.int64(2)))
+def stored(held: Any, x: Any, n: Any) -> Any:
+    s = 0
+    for i in range(n):
+        s += x[i]
+    held[0] = s
+    print(s, f"{s}")
+
+
+@counting(*TRIPS)
+def returned_from_a_loop(x: Any, n: Any) -> Any:
+    q, k = 0, 0
+    while True:
+        k += 1
+        if k > n:
+            return q, k
+        q = q + x[k]
+
+
+@counting((X, 3.0), (X, 0.0))
+def read_in_its_trip(x: Any, c: Any) -> Any:
+    n = int(c)
+    total = 0
+    for (_, a), b in zip(enumerate(x), [n, 2, 7], strict=False):
+        if n > 1:
+            x[::-1] = b - a
+        else:
+            break
+        total = total + b
+    return x, total
