@@ -88,7 +88,7 @@ def test_classes_of_numbers(name: str, way: str, capsys: pytest.CaptureFixture[s
 
 def dtype_or_class(x: Any) -> Any:
     """Floats of Python's and NumPy's are one: of a class that is the other's."""
-    return float if isinstance(x, float) else getattr(x, "dtype", type(x))
+    return float if isinstance(x, float) else getattr(x, "dtype", x.__class__)
 
 
 def test_divisions_of_sizes() -> None:

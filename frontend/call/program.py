@@ -21,7 +21,6 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.program import entry_function
 from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
 from mlc.frontend.call.arguments import Call, Parameters, addressable, row_of
-from mlc.frontend.call.arguments import Leaf as CallLeaf
 from mlc.frontend.call.counted import Axes, room, with_sizes
 from mlc.frontend.call.donation import Donations, donated_leaves, matched
 from mlc.frontend.errors import NotSupportedError, located
@@ -246,9 +245,7 @@ def _traced(
         and k not in given.result_of
     )
     stores = stored(trace, ssa)
-    changed = [leaves[k].value for k in written]
-    outcome = concluded(trace, ssa, changed)
-    ssa += changed
+    outcome = concluded(trace, ssa, [leaves[k].value for k in written])
     in_place = {number: k for k, number in given.result_of.items()} | {
         number: k
         for number, k in enumerate(written, len(ssa) - len(written))
@@ -279,15 +276,15 @@ def _traced(
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
         counted=counted,
         room=trace.room,
-        may_run_as_python=not (groups or isinstance(function, Transformed))
-        and all(map(_is_python, call.leaves)),
+        may_run_as_python=not groups and _may_run_as_python(function, call),
         trace_s=0.0,
     )
 
 
-def _is_python(leaf: CallLeaf) -> bool:
-    """Whether Python's function takes an argument: not an array on a GPU."""
-    return leaf.kind != "array" or is_array(leaf.value)
+def _may_run_as_python(function: Callable[..., Any], call: Call) -> bool:
+    """Whether Python computes the same: not a derivative, nor what is on a GPU."""
+    here = all(leaf.kind != "array" or is_array(leaf.value) for leaf in call.leaves)
+    return here and not isinstance(function, Transformed)
 
 
 def _written_at(leaves: Sequence[Any], inputs: Sequence[int]) -> dict[int, Site]:

@@ -114,6 +114,12 @@ class Carried:
         return whole_of(start) is not None or kind_of(start, leaf.row) is not None
 
 
+def asking(carried: Sequence[Carried], ends: Sequence[Held]) -> list[Carried]:
+    """What is carried, with whether numbers are Python's where that is open; none if so already."""
+    made = [c.with_wholes(end) for c, end in zip(carried, ends, strict=True)]
+    return made if any(x is not c for x, c in zip(made, carried, strict=True)) else []
+
+
 def python(leaf: Any, kind: type[Any]) -> SSAValue:
     """Whether a leaf is a number of Python's."""
     whole = whole_of(leaf)

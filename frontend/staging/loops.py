@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from mlc.dialects.errors import MlcError
-from mlc.dialects.tensor.control import INDEX, PARALLEL, PEELED, ForOp, WhileOp, YieldOp, discard
+from mlc.dialects.tensor.control import INDEX, PARALLEL, PEELED, ForOp, WhileOp, YieldOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.branches import choice, deciding, staged_branch
@@ -51,6 +51,7 @@ from mlc.frontend.staging.trials import (
 )
 from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.unrolled import unsettled
+from mlc.frontend.staging.untouched import NoTrip, no_trip, rolled_while
 from mlc.frontend.staging.variables import Body, Local, traced
 from mlc.frontend.trace.effects import effects_of
 from mlc.frontend.trace.trace import here
@@ -66,11 +67,6 @@ class _Changes(Exception):  # noqa: N818 - it never reaches a user
 
 def _unleft(_: Any) -> HeldExit:
     return HeldExit.of(None)
-
-
-def _is_none(trips: Callable[[], Any]) -> Tracer:
-    """Whether there are no trips."""
-    return lift(trips()) <= 0
 
 
 def _goes_on(code: Exit | None) -> bool:
@@ -99,35 +95,24 @@ def _staged(
     leaving: bool,
     runs: bool,
     trips: Any = None,
-    none: Callable[[], Tracer] | None = None,
+    none: NoTrip | None = None,
 ) -> tuple[Rolled, State | None, frozenset[int]]:
     """
     `mlc.while` over a body, in the program; what it left is in the variables. `none`: whether there
     was no trip.
     """
     state = State.fresh() if leaving else None
-    own = [state.code, state.value] if state else []
     possible: frozenset[int] = frozenset({FALL})
-    ran: list[Local] = []
 
     def trip(_: Sequence[SSAValue]) -> None:
         nonlocal possible
         with here().bound.loop(here().scopes[-1]):
             code = exit_of(body)
-        for place in ran:
-            place.put(True)
         if state is not None:
             possible = state.note(code)
 
-    variables = [*local, *own]
-    rolled = roll(variables, (), trip, _unleft, runs or leaving, trips)
-    if none is None and not runs and rolled.converts:
-        discard(rolled.body.block)
-        ran.append(Local("", CellType(False)))
-        variables, lists = [*variables, *ran], rolled.lists
-        rolled = roll(variables, (), trip, _unleft, leaving, trips)
-        rolled.lists = [*lists, *rolled.lists]
-        none = partial(_is_false, ran[0])
+    variables: Sequence[Local] = [*local, *([state.code, state.value] if state else [])]
+    rolled, variables, none = rolled_while(variables, trip, _unleft, runs, leaving, trips, none)
     block = Block(arg_types=[x.type for x in rolled.starts])
 
     def condition() -> Any:
@@ -165,12 +150,8 @@ def _staged(
     loop = WhileOp(rolled.starts, Region(block), Region(rolled.body.block))
     check_slices(loop)
     here().b.insert(loop)
-    put_results(rolled, loop.outs, None if runs else none)
+    put_results(rolled, loop.outs, none)
     return rolled, state, possible
-
-
-def _is_false(place: Local) -> Tracer:
-    return lift(place.get()) == False  # noqa: E712 - a traced bool
 
 
 def _finished(
@@ -458,7 +439,7 @@ class For:
 
             variables = [*local, place]
             runs = items.known and items.count > 0
-            none = partial(_is_none, place.get)
+            none = no_trip(place.get)
             _, state, possible = _staged(variables, trip, test, True, runs, items.count, none)
             return _finished(state, possible, False, self.otherwise, self.local)
         count, runs = lift(items.count).value, items.known and items.count > 0
@@ -481,7 +462,7 @@ class For:
                 loop.attributes[PEELED] = IntegerAttr(len(self.peeled), i64)
         check_slices(loop)
         here().b.insert(loop)
-        put_results(rolled, loop.outs, None if runs else partial(_is_none, lambda: items.count))
+        put_results(rolled, loop.outs, None if runs else no_trip(lambda: items.count))
         return self.otherwise() if self.otherwise else None
 
     def _after_first_trip(self, items: Items, peel: Peel) -> Exit | None:

@@ -26,7 +26,7 @@ from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import common_dtype, convert, lift
 from mlc.frontend.staging.alike import alike
-from mlc.frontend.staging.carried import Carried, lifted, python, without_asked
+from mlc.frontend.staging.carried import Carried, asking, lifted, python, without_asked
 from mlc.frontend.staging.joins import (
     UNBOUND,
     Held,
@@ -146,13 +146,8 @@ def roll(
             discard(block)
             continue
         ends = [_end(c, trip, local) for c in carried]
-        if fitting := _fitting(carried, ends):
+        if fitting := _fitting(carried, ends) or asking(carried, ends):
             carried, original = fitting, None
-            discard(block)
-            continue
-        doubtful = [c.with_wholes(end) for c, end in zip(carried, ends, strict=True)]
-        if any(x is not c for x, c in zip(doubtful, carried, strict=True)):
-            carried, original = doubtful, None
             discard(block)
             continue
         wider, changed = _wider(carried, ends)

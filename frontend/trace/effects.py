@@ -302,20 +302,19 @@ def may_begin_again(trace: Trace) -> bool:
 
 def concluded(trace: Trace, results: list[SSAValue], written: Sequence[SSAValue]) -> Outcome | None:
     """
-    What a call does beside its results; what Python needs for it is put behind these. `written`:
-    what results are besides.
+    What a call does beside its results; what Python needs for it is put behind these, and what it
+    has written behind that.
     """
     beside = effects_of(trace)
     found = [] if beside is None else beside.results()
     checks, others = unread_checks(trace, (*results, *written, *found))
     found += checks
+    results += [*found, *written]
     if beside is None and not (found or others):
         return None
     outcome = effects().outcome
-    outcome.unread = others
-    outcome.results = len(found)
+    outcome.results, outcome.unread = len(found), others
     outcome.waits = may_begin_again(trace)
-    results += found
     return outcome
 
 

@@ -1,0 +1,51 @@
+"""What a loop hands on where no trip has touched it: whether there was one is a value then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import CellType
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects.tensor.control import discard
+from mlc.frontend.numpy.values import lift
+from mlc.frontend.staging.rolled import Rolled, roll
+from mlc.frontend.staging.variables import Local
+from mlc.frontend.trace.tracer import Tracer
+
+NoTrip = Callable[[], Tracer]
+"""Whether there was no trip, asked behind the loop."""
+
+
+def no_trip(count: Callable[[], Any]) -> NoTrip:
+    """By the number of trips."""
+    return lambda: lift(count()) <= 0
+
+
+def rolled_while(
+    variables: Sequence[Local],
+    trip: Callable[[Sequence[SSAValue]], Any],
+    given: Callable[[Any], Any],
+    runs: bool,
+    leaving: bool,
+    trips: Any,
+    none: NoTrip | None,
+) -> tuple[Rolled, Sequence[Local], NoTrip | None]:
+    """
+    `roll` of a loop that a test ends, its variables, and whether there was no trip: one more
+    variable says so, where numbers are of another class then. Raises Peel, MlcError.
+    """
+    rolled = roll(variables, (), trip, given, runs or leaving, trips)
+    if none is not None or runs or not rolled.converts:
+        return rolled, variables, None if runs else none
+    discard(rolled.body.block)
+    ran = Local("", CellType(False))
+
+    def noted(arguments: Sequence[SSAValue]) -> None:
+        trip(arguments)
+        ran.put(True)
+
+    again = roll([*variables, ran], (), noted, given, leaving, trips)
+    again.lists = [*rolled.lists, *again.lists]
+    return again, [*variables, ran], lambda: lift(ran.get()) == False  # noqa: E712 - it is traced
