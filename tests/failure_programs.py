@@ -3,6 +3,7 @@ Programs that fail when they run, after they have done something; and numbers th
 where no trip, or the other branch, has made them NumPy's. Python says what the compiled ones do.
 """
 # pyright: basic, reportOptionalOperand=false, reportOperatorIssue=false
+# pyright: reportUnusedExpression=false
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def roll(
     """
     lists: dict[int, Widening] = {}
     alone = {v.name for v in local if v.get() is not UNBOUND and references(v) <= ALONE}
-    carried = [Carried.of(v) for v in local if _is_number(v.get())]
+    carried: list[Carried] = [Carried.of(v) for v in local if _is_number(v.get())]
     original: tuple[list[Carried], Traced, list[Any]] | None = None
     for _ in range(MAX_ROUNDS):
         types = [x.value.type for c in carried for x in c.arrays]

@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from mlc.dialects.tensor.control import discard
-from mlc.frontend.numpy.values import lift
+from mlc.frontend.numpy.elementwise import less_equal, logical_not
 from mlc.frontend.staging.rolled import Rolled, roll
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.tracer import Tracer
@@ -20,7 +20,7 @@ NoTrip = Callable[[], Tracer]
 
 def no_trip(count: Callable[[], Any]) -> NoTrip:
     """By the number of trips."""
-    return lambda: lift(count()) <= 0
+    return lambda: less_equal(count(), 0)
 
 
 def rolled_while(
@@ -48,4 +48,4 @@ def rolled_while(
 
     again = roll([*variables, ran], (), noted, given, leaving, trips)
     again.lists = [*rolled.lists, *again.lists]
-    return again, [*variables, ran], lambda: lift(ran.get()) == False  # noqa: E712 - it is traced
+    return again, [*variables, ran], lambda: logical_not(ran.get())

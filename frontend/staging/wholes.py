@@ -11,6 +11,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dtypes import BOOL, I64, DType
+from mlc.dialects.tensor.bitwise import AndOp
 from mlc.frontend.trace.kinds import class_of
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here
@@ -65,7 +66,7 @@ def after_trips(start: Any, row: DType, none: Tracer) -> Whole | None:
     """Of what a loop hands on as a dtype: where there was no trip, it is what it was before."""
     whole = whole_of(start)
     if whole is not None:
-        return Whole((Tracer(here(), whole.condition) & none).value, whole.kind)
+        return Whole(here().emit(AndOp, whole.condition, none.value), whole.kind)
     kind = kind_of(start, row)
     return None if kind is None else Whole(none.value, kind)
 
@@ -97,6 +98,8 @@ def where_pythons(operands: Sequence[Any]) -> Tracer | None:
             continue
         if not here().visible(whole.condition):
             return None
-        one = Tracer(here(), whole.condition)
-        where = one if where is None else where & one
+        both = whole.condition
+        if where is not None:
+            both = here().emit(AndOp, where.value, both)
+        where = Tracer(here(), both)
     return where
