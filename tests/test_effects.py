@@ -9,7 +9,7 @@ import copy
 import traceback
 import warnings
 from contextlib import nullcontext
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
