@@ -96,10 +96,12 @@ def _staged(
     runs: bool,
     trips: Any = None,
     none: NoTrip | None = None,
+    *,
+    whose: Callable[..., Any],
 ) -> tuple[Rolled, State | None, frozenset[int]]:
     """
     `mlc.while` over a body, in the program; what it left is in the variables. `none`: whether there
-    was no trip.
+    was no trip; `whose`: the user's body.
     """
     state = State.fresh() if leaving else None
     possible: frozenset[int] = frozenset({FALL})
@@ -112,7 +114,9 @@ def _staged(
             possible = state.note(code)
 
     variables: Sequence[Local] = [*local, *([state.code, state.value] if state else [])]
-    rolled, variables, none = rolled_while(variables, trip, _unleft, runs, leaving, trips, none)
+    rolled, variables, none = rolled_while(
+        variables, trip, _unleft, runs, leaving, trips, none, code_of(whose)
+    )
     block = Block(arg_types=[x.type for x in rolled.starts])
 
     def condition() -> Any:
@@ -245,13 +249,14 @@ class While:
         if endless and _is_true(self.test):
             test = None
         try:
-            found = _staged(local, self.body, test, self.leaving, test is None)
+            found = _staged(local, self.body, test, self.leaving, test is None, whose=self.body)
         except Peel as peel:
             if checked:
                 raise
             return self._after_first_trip(peel, test)
         except _Changes:
-            test, found = None, _staged(local, self._tested, None, True, True)
+            test = None
+            found = _staged(local, self._tested, None, True, True, whose=self.body)
         rolled, state, possible = found
         if checked:
             rolled.check_integers(MOST_TRIPS)
@@ -388,7 +393,13 @@ class For:
         if self.sliced is not None or items.count < MANY:
             return self.sliced is not None and items.count >= FEW
         middle, most = items.count // 2, MOST_SHORT // items.count
-        return is_longer(lambda: self.body(items.at(middle)), most, self.local)
+        known, code = here().longer_than, code_of(self.body)
+        if known.get(code, -1) >= most:
+            return True
+        longer = is_longer(lambda: self.body(items.at(middle)), most, self.local)
+        if longer:
+            known[code] = most
+        return longer
 
     def _nested(self, items: Items) -> Exit | None:
         """Trips that differ, each where the one before has not left the loop."""
@@ -440,7 +451,9 @@ class For:
             variables = [*local, place]
             runs = items.known and items.count > 0
             none = no_trip(place.get)
-            _, state, possible = _staged(variables, trip, test, True, runs, items.count, none)
+            _, state, possible = _staged(
+                variables, trip, test, True, runs, items.count, none, whose=self.body
+            )
             return _finished(state, possible, False, self.otherwise, self.local)
         count, runs = lift(items.count).value, items.known and items.count > 0
 
@@ -451,7 +464,8 @@ class For:
                 item = items.at(Tracer(here(), index, weak=True))
                 self.body(item) if runs else exit_of(partial(self.body, item))
 
-        rolled = roll(local, [INDEX], step, _unleft, runs, items.count, True)
+        code = code_of(self.body)
+        rolled = roll(local, [INDEX], step, _unleft, runs, items.count, True, code=code)
         rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
         if items.known and not items.parallel:
             rolled.check_integers(items.count)

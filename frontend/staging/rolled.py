@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from types import CellType
+from types import CellType, CodeType
 from typing import Any
 
 from xdsl.ir import Attribute, Block, SSAValue
@@ -27,6 +27,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import common_dtype, convert, lift
 from mlc.frontend.staging.alike import alike
 from mlc.frontend.staging.carried import Carried, asking, lifted, python, without_asked
+from mlc.frontend.staging.expected import expected, is_number, is_visible, key_of, unchanged
 from mlc.frontend.staging.joins import (
     UNBOUND,
     Held,
@@ -111,9 +112,13 @@ def roll(
     runs: bool,
     trips: Any = None,
     whole: bool = False,
+    *,
+    code: CodeType,
 ) -> Rolled:
     """
-    A body traced until it gives the types that it gets.
+    A body traced until it gives the types that it gets. `code`: what it is compiled to; where it
+    was rolled before, in a loop around it that is traced again, what it changed then is carried
+    from the beginning: else each loop in a loop would be traced twice as often as the one around.
 
     `first`: types of the block's first arguments, which `body` gets. `given`: of its outcome.
     `runs`: whether there is at least one trip; `trips`: how many at most, if that is known;
@@ -121,7 +126,10 @@ def roll(
     """
     lists: dict[int, Widening] = {}
     alone = {v.name for v in local if v.get() is not UNBOUND and references(v) <= ALONE}
-    carried: list[Carried] = [Carried.of(v) for v in local if _is_number(v.get())]
+    carried: list[Carried] = [Carried.of(v) for v in local if is_number(v.get())]
+    again = expected(here().changed_in.get(code, ()), local, alone, runs)
+    hoped = {key_of(c.variable) for c in again}
+    carried += again
     original: tuple[list[Carried], Traced, list[Any]] | None = None
     for _ in range(MAX_ROUNDS):
         types = [x.value.type for c in carried for x in c.arrays]
@@ -159,6 +167,12 @@ def roll(
                     pairs = zip(before, carried, strict=True)
                     old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
                     raise Peel(old.variable.name, _types(old), _types(new))
+            if missed := unchanged(hoped, carried, ends, block):
+                carried = [c for c in carried if key_of(c.variable) not in missed]
+                original, hoped = None, set[int]()
+                discard(block)
+                continue
+            here().changed_in[code] = carried
             carried = without_asked(block, len(first), carried, ends)
             arguments: list[SSAValue] = list(block.args[len(first) :])
             yielded = _yielded(block, carried, ends)
@@ -197,12 +211,6 @@ ALONE = references(Local("", CellType([])))
 """Of what nothing but the variable leads to."""
 
 
-def _is_number(value: Any) -> bool:
-    if not is_number_or_array(value):
-        return False
-    return not (isinstance(value, Tracer) and value.dims) and not getattr(value, "shape", ())
-
-
 def _lose_sizes(block: Block, trip: Traced, local: Sequence[Local]) -> bool:
     """
     Variables that a trip leaves with a size that it computes, or with what depends on a branch, are
@@ -236,11 +244,11 @@ def _found(
     alone: set[str],
 ) -> list[Carried]:
     """What the body has changed and that was not carried."""
-    known = {id(_key(c.variable)) for c in carried}
+    known = {key_of(c.variable) for c in carried}
     found: list[Carried] = []
     for variable, end in zip(local, trip.locals, strict=True):
         start = variable.get()
-        if id(_key(variable)) in known or end.value is start or end.value is UNBOUND:
+        if key_of(variable) in known or end.value is start or end.value is UNBOUND:
             continue
         unclear = isinstance(start, Tracer) and start.may_be_written()
         if unclear or isinstance(end.value, Undecided) or isinstance(start, Undecided):
@@ -252,7 +260,7 @@ def _found(
             found.append(Carried(variable, held, True, [lifted(x) for x in held.leaves]))
         elif runs:
             found.append(Carried.unseen(variable, end))
-    arrays = (x for x in trip.journal.arrays if id(x) not in known and _is_visible(x))
+    arrays = (x for x in trip.journal.arrays if id(x) not in known and is_visible(x))
     found += [Carried.of(Elements(_name_of(array), array)) for array in arrays]
     for obj, _ in trip.journal.objects.values():
         if not reachable(obj):
@@ -306,22 +314,8 @@ def _checked(carried: Carried, end: Held) -> Carried:
     return carried
 
 
-def _key(variable: Variable) -> object:
-    match variable:
-        case Local():
-            return variable.cell
-        case Elements():
-            return variable.array
-        case _:
-            return variable
-
-
 def _name_of(array: Value) -> str:
     return array.hint or "an array"
-
-
-def _is_visible(array: Value) -> bool:
-    return array.from_outside() is not None or here().visible(array.known)
 
 
 def _end(carried: Carried, trip: Traced, local: Sequence[Local]) -> Held:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import CellType
+from types import CellType, CodeType
 from typing import Any
 
 from xdsl.ir import SSAValue
@@ -31,12 +31,13 @@ def rolled_while(
     leaving: bool,
     trips: Any,
     none: NoTrip | None,
+    code: CodeType,
 ) -> tuple[Rolled, Sequence[Local], NoTrip | None]:
     """
     `roll` of a loop that a test ends, its variables, and whether there was no trip: one more
     variable says so, where numbers are of another class then. Raises Peel, MlcError.
     """
-    rolled = roll(variables, (), trip, given, runs or leaving, trips)
+    rolled = roll(variables, (), trip, given, runs or leaving, trips, code=code)
     if none is not None or runs or not rolled.converts:
         return rolled, variables, None if runs else none
     discard(rolled.body.block)
@@ -46,6 +47,6 @@ def rolled_while(
         trip(arguments)
         ran.put(True)
 
-    again = roll([*variables, ran], (), noted, given, leaving, trips)
+    again = roll([*variables, ran], (), noted, given, leaving, trips, code=code)
     again.lists = [*rolled.lists, *again.lists]
     return again, [*variables, ran], lambda: logical_not(ran.get())

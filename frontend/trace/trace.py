@@ -68,6 +68,8 @@ class Trace:
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
         self.walked: list[Value] = []  # over whose elements loops go, which are read at each trip
         self.long_loops: set[CodeType] = set()  # bodies that were better as one loop
+        self.longer_than: dict[CodeType, int] = {}  # ops that a trip of a loop's body is more than
+        self.changed_in: dict[CodeType, Sequence[Any]] = {}  # what trips of a loop's body carried
         self.facts: tuple[Any, ...] = ()  # what the branches being traced know of options
         self.meaning: dict[SSAValue, Any] = {}  # of a bool that is known by these: facts
         # objects that are changed: what they held, what the function sees of it, the way there

@@ -1,0 +1,87 @@
+"""
+What a loop's body is expected to change, from how it was traced before: in a loop around it that is
+traced again. Each loop in a loop would be traced twice as often as the one around it otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import Block, SSAValue
+
+from mlc.frontend.staging.carried import Carried
+from mlc.frontend.staging.joins import UNBOUND, Held, Undecided
+from mlc.frontend.staging.options import is_number_or_array
+from mlc.frontend.staging.variables import Elements, Local, Variable
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.value import Value
+
+
+def expected(
+    changed: Sequence[Carried], local: Sequence[Local], alone: set[str], runs: bool
+) -> list[Carried]:
+    """What a body may change again that changed it before; numbers are carried in any case."""
+    found: list[Carried] = []
+    now = {id(v.cell): v for v in local}
+    for before in changed:
+        match variable := now.get(key_of(before.variable), before.variable):
+            case Local() if id(variable.cell) in now:
+                value = variable.get()
+                unclear = isinstance(value, Tracer) and value.may_be_written()
+                if value is UNBOUND:
+                    again = runs and not before.seen and _is_fixed(before)
+                    found += [Carried.unseen(variable, before.start)] if again else []
+                elif not (isinstance(value, Undecided) or unclear or is_number(value)):
+                    found.append(Carried.of(variable, variable.name in alone))
+            case Elements(array=array) if is_visible(array):
+                found.append(Carried.of(variable))
+            case _:
+                pass
+    return found
+
+
+def unchanged(
+    hoped: set[int], carried: Sequence[Carried], ends: Sequence[Held], block: Block
+) -> set[int]:
+    """Which of what was expected to change has not."""
+    arguments = set[SSAValue](block.args)
+    return {
+        key
+        for c, end in zip(carried, ends, strict=True)
+        if (key := key_of(c.variable)) in hoped
+        and c.seen
+        and all(
+            x in arguments for x, leaf in zip(end.values, c.leaves, strict=True) if leaf is not None
+        )
+    }
+
+
+def _is_fixed(carried: Carried) -> bool:
+    """Whether its sizes are numbers."""
+    arrays = (x for x in carried.leaves if x is not None)
+    return all(dim.constant is not None for x in arrays for dim in x.dims)
+
+
+def key_of(variable: Variable) -> int:
+    """The same for what is one variable: arrays themselves compare element by element."""
+    match variable:
+        case Local():
+            return id(variable.cell)
+        case Elements():
+            return id(variable.array)
+        case _:
+            return id(variable)
+
+
+def is_visible(array: Value) -> bool:
+    """Whether an array is there outside of what is traced."""
+    return array.from_outside() is not None or here().visible(array.known)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number, of Python's or the program's."""
+    if not is_number_or_array(value):
+        return False
+    return not (isinstance(value, Tracer) and value.dims) and not getattr(value, "shape", ())
