@@ -48,6 +48,9 @@ class ConcretizationError(MlcError, TypeError):
         float(x)                   # x.astype(np.float64)
     """
 
+    symbols: frozenset[str] = frozenset()
+    """The sizes declared dynamic that decide about the program."""
+
 
 class OutOfBoundsError(MlcError, IndexError):
     """

@@ -329,12 +329,14 @@ class Dispatcher:
                     continue
                 said = self.policy.explicit(leaf, axis) is not None
                 if said or (leaf.kind == "spec" and leaf.value.dims[axis].constant is None):
-                    raise ConcretizationError(
+                    error = ConcretizationError(
                         f"axis {axis} of {leaf.name} is declared dynamic ({dim}), but its"
                         " size decides"
                         f" about the program: {signal.because}. Leave the axis out of dynamic=, or"
                         " keep the size symbolic."
                     )
+                    error.symbols = signal.symbols
+                    raise error
                 self.policy.pinned.add((leaf.name, axis))
         if len(self.forced_static) + len(self.policy.pinned) == before:
             raise ConcretizationError(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlc.frontend.importers.onnx.run import At, is_known, row, traced
+from mlc.frontend.importers.onnx.values import full
 from mlc.frontend.trace.control import cond
 from mlc.frontend.trace.loops import scan, while_loop
 
@@ -19,8 +20,12 @@ def _if(at: At, condition: Array) -> Any:
     chosen = at.get("then_branch"), at.get("else_branch")
     if is_known(condition):
         return at.inner(chosen[0] if bool(np.ravel(condition)[0]) else chosen[1])
-    branches = [lambda g=graph: tuple(traced(x) for x in at.inner(g)) for graph in chosen]
+    branches = [lambda g=graph: tuple(map(_recorded, at.inner(g))) for graph in chosen]
     return tuple(cond(condition.reshape(()), *branches))
+
+
+def _recorded(value: Array) -> Any:
+    return [_recorded(x) for x in value] if isinstance(value, list) else traced(value)
 
 
 @row("Loop")
@@ -34,21 +39,36 @@ def _loop(at: At, trips: Array = None, condition: Array = None, *carried: Array)
     }
     if most is not None and is_known(going) and (ends_itself or most <= 64):
         return _unrolled(at, body, most, bool(np.ravel(going)[0]), list(carried))
+    first = tuple(traced(x) for x in carried)
+    piles: tuple[Array, ...] = ()
     if len(body.outputs) > 1 + count:
-        raise at.refuse("it stacks results of trips whose number the model computes")
+        if most is None:
+            raise at.refuse(
+                "it stacks results of trips whose number the model computes; expected a number of"
+                " trips that is known, which they are at most"
+            )
+        _, *new = at.inner(body, [traced(np.int64(0)), traced(True), *first])
+        piles = tuple(
+            traced(full((most, *x.shape), 0, x.dtype)) for x in map(traced, new[count:])
+        )
 
     def goes_on(state: Any) -> Array:
-        k, go, _ = state
+        k, go, *_ = state
         return go if most is None else go & (k < most)
 
     def trip(state: Any) -> Any:
-        k, _, values = state
-        go, *new = at.inner(body, [k, traced(True), *values])
-        return k + 1, traced(go).reshape(()), tuple(traced(x) for x in new)
+        k, _, values, piles = state
+        go, *new = (traced(x) for x in at.inner(body, [k, traced(True), *values]))
+        kept = []
+        for pile, x in zip(piles, new[count:], strict=True):
+            pile = pile.copy()
+            pile[k] = x
+            kept.append(pile)
+        return k + 1, go.reshape(()), tuple(new[:count]), tuple(kept)
 
-    state = traced(np.int64(0)), traced(going).reshape(()), tuple(traced(x) for x in carried)
-    _, _, values = while_loop(goes_on, trip, state)
-    return tuple(values)
+    state = traced(np.int64(0)), traced(going).reshape(()), first, piles
+    trips, _, values, piles = while_loop(goes_on, trip, state)
+    return (*values, *(pile[:trips] for pile in piles))
 
 
 def _unrolled(at: At, body: Any, most: int, going: bool, values: list[Array]) -> tuple[Array, ...]:

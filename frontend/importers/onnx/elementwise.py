@@ -7,16 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
 from mlc.frontend.importers.onnx.graph import dtype_of
-from mlc.frontend.importers.onnx.run import ROWS, At, is_known, row
+from mlc.frontend.importers.onnx.run import ROWS, At, is_known, row, traced
+from mlc.frontend.importers.onnx.values import full, has_sizes
 
 Array = Any
 
 
 def erf(x: Array) -> Array:
     """The error function, also of what is known."""
-    from mlc.frontend.importers.onnx.run import traced
     from mlc.frontend.numpy.elementwise_math import erf as function
 
     return function(traced(x))
@@ -49,6 +50,8 @@ def _binary(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
 
 
 def _divide(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "O" or y.dtype.kind == "O":
+        return x // y  # sizes, which are not negative
     if x.dtype.kind not in "iu":
         return x / y
     if x.dtype.kind == "u":
@@ -134,16 +137,37 @@ def _cast(at: At, x: Array) -> Array:
     dtype = dtype_of(int(at.get("to")))
     if dtype is None:
         raise at.refuse(f"to = {at.get('to')}, a dtype that is not supported")
-    return _as(x, dtype)
+    return _as(x, dtype, saturates=bool(at.get("saturate", 1)))
 
 
 @row("CastLike")
 def _cast_like(at: At, x: Array, like: Array) -> Array:
-    return _as(x, like.dtype)
+    return _as(x, like.dtype, saturates=bool(at.get("saturate", 1)))
 
 
-def _as(x: Array, dtype: np.dtype[Any]) -> Array:
-    return x != 0 if dtype.kind == "b" and x.dtype.kind != "b" else x.astype(dtype)
+def _as(x: Array, dtype: np.dtype[Any], *, saturates: bool) -> Array:
+    if has_sizes(x):
+        if dtype.kind in "iu":
+            return x
+        x = traced(x)
+    if dtype.kind == "b" and x.dtype.kind != "b":
+        return x != 0
+    return saturated(x, dtype) if saturates and "float8" in dtype.name else x.astype(dtype)
+
+
+def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
+    """A conversion that leaves no number infinite: the largest there is stands for larger ones."""
+    most = float(finfo(dtype).max)
+    wide = x if x.dtype.kind == "f" else x.astype(np.float32)
+    return np.clip(wide, _constant(wide, -most), _constant(wide, most)).astype(dtype)
+
+
+@row("BitCast")
+def _bit_cast(at: At, x: Array) -> Array:
+    dtype = dtype_of(int(at.get("to")))
+    if dtype is None:
+        raise at.refuse(f"to = {at.get('to')}, a dtype that is not supported")
+    return x.view(dtype)
 
 
 # activations
@@ -242,4 +266,4 @@ def _dropout(at: At, x: Array, ratio: Array = None, training: Array = None) -> A
         share = 0.5 if ratio is None else float(at.known(ratio, "ratio"))
         if share:
             raise at.refuse("training_mode with a ratio: random bits that only ONNX Runtime has")
-    return x, np.ones(x.shape, bool)
+    return x, full(x.shape, True, bool)  # noqa: FBT003 - the element

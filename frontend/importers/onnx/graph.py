@@ -25,6 +25,10 @@ DOMAINS = ("", "ai.onnx")
 """Names of ONNX's own domain."""
 
 
+class OnnxError(MlcError, ValueError):
+    """What is no ONNX model, or one that does not fit together; the message says where."""
+
+
 @dataclass(frozen=True)
 class Node:
     """One op of a graph."""
@@ -43,11 +47,15 @@ class Node:
         return self.attributes.get(name, default)
 
     @property
+    def kind(self) -> str:
+        """The op, with its domain where that is not ONNX's own."""
+        return f"{self.domain}.{self.op}" if self.domain else self.op
+
+    @property
     def said(self) -> str:
         """For messages."""
         named = f' "{self.name}"' if self.name else ""
-        domain = "" if self.domain in DOMAINS else f"{self.domain}."
-        return f"node{named} ({domain}{self.op}, opset {self.version})"
+        return f"node{named} ({self.kind}, opset {self.version})"
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,22 @@ class Model:
     functions: Mapping[tuple[str, str, str], Body] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
 
+    def body_of(self, node: Node) -> Body | None:
+        """The model's own function that a node calls."""
+        return self.functions.get((node.domain, node.op, getattr(node.proto, "overload", "")))
+
+
+def proto_of(path: Path) -> Any:
+    """The ModelProto of a file, without what lies outside of it. OnnxError where it is none."""
+    onnx = import_module("onnx")
+    if not path.is_file():
+        raise OnnxError(f"{path}: no such file; expected a model of ONNX")
+    try:
+        model = onnx.load_model_from_string(path.read_bytes())
+    except (ValueError, TypeError, import_module("google.protobuf.message").DecodeError) as error:
+        raise OnnxError(f"{path} is no model of ONNX: {error}") from None
+    return model
+
 
 class Reader:
     """Protos to data. `folder`: where weights may lie outside of the file."""
@@ -117,7 +141,7 @@ class Reader:
     def graph(self, proto: Any, versions: Mapping[str, int], depth: int) -> Graph:
         """A graph."""
         if depth > DEEPEST:
-            raise MlcError(
+            raise OnnxError(
                 f"graph {proto.name!r} stands in {depth} others; expected {DEEPEST} at most"
             )
         weights = {w.name: self.array(w) for w in proto.initializer}
@@ -202,17 +226,17 @@ class Reader:
         location = said.get("location", "")
         what = f"weight {proto.name!r} lies in {location!r}"
         if self.folder is None:
-            raise MlcError(f"{what}: load the model by its path")
+            raise OnnxError(f"{what}: load the model by its path")
         parts = Path(location).parts
         if not location or "\0" in location or Path(location).is_absolute() or ".." in parts:
-            raise MlcError(f"{what}; expected a file in the model's folder")
+            raise OnnxError(f"{what}; expected a file in the model's folder")
         folder = self.folder.resolve()
         path = (folder / location).resolve()
         if not path.is_relative_to(folder) or not path.is_file():
-            raise MlcError(f"{what}, which is no file in the model's folder")
+            raise OnnxError(f"{what}, which is no file in the model's folder")
         dtype = dtype_of(proto.data_type)
         if dtype is None:
-            raise MlcError(f"{what}: its dtype {proto.data_type} is not supported")
+            raise OnnxError(f"{what}: its dtype {proto.data_type} is not supported")
         shape, offset = tuple(proto.dims), int(said.get("offset", 0))
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         if (
@@ -220,7 +244,7 @@ class Reader:
             or offset + size > os.path.getsize(path)
             or int(said.get("length", size)) != size
         ):
-            raise MlcError(
+            raise OnnxError(
                 f"{what} at {offset}, {size} bytes: the file is shorter, or says another length"
             )
         if not size:

@@ -10,6 +10,7 @@ import numpy as np
 
 from mlc.frontend.importers.onnx.elementwise import sigmoid, softplus
 from mlc.frontend.importers.onnx.run import At, row, traced
+from mlc.frontend.importers.onnx.values import arange, full
 from mlc.frontend.trace.loops import scan
 
 Array = Any
@@ -125,7 +126,7 @@ def _directions(
     for k, step in enumerate(steps):
         backwards = way == "reverse" or k == 1
         state = tuple(traced(s[k]) for s in starts)
-        line = np.arange(x.shape[0])
+        line = arange(x.shape[0])
 
         def trip(carry: Any, item: Any, step: Step = step) -> Any:
             each, t = item
@@ -150,9 +151,9 @@ def _recurrent(
         x = x.transpose(1, 0, 2)
         starts = [s if s is None else s.transpose(1, 0, 2) for s in starts]
     count, hidden = len(steps), int(at.get("hidden_size"))
-    zero = np.zeros((count, x.shape[1], hidden), x.dtype)
-    full = [zero if s is None else s for s in starts]
-    ys, lasts = _directions(at, x, lengths, full, steps)
+    zero = full((count, x.shape[1], hidden), 0, x.dtype)
+    begin = [zero if s is None else s for s in starts]
+    ys, lasts = _directions(at, x, lengths, begin, steps)
     if at.get("layout", 0):
         return ys.transpose(2, 0, 1, 3), *(last.transpose(1, 0, 2) for last in lasts)
     return ys, *lasts

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.frontend.importers.onnx.elementwise import saturated
 from mlc.frontend.importers.onnx.run import At, row
 from mlc.frontend.importers.onnx.windows import Windows, convolve
 
@@ -29,7 +30,7 @@ def _saturated(y: Array, dtype: np.dtype[Any]) -> Array:
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         return np.clip(y, limits.min, limits.max).astype(dtype)
-    return y.astype(dtype)
+    return saturated(y, dtype)
 
 
 @row("QuantizeLinear")

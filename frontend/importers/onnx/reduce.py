@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from mlc.frontend.importers.onnx.run import ROWS, At, row
 from mlc.frontend.importers.onnx.shape import axes_of
+from mlc.frontend.importers.onnx.values import arange, full
 
 Array = Any
 Fold = Callable[[Array, tuple[int, ...]], Array]
@@ -26,7 +28,7 @@ def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
 
 def _mean(x: Array, axes: tuple[int, ...]) -> Array:
     if x.dtype.kind in "iu":
-        count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+        count = prod(x.shape[a] for a in axes)
         return (x.sum(axes, keepdims=True) / count).astype(x.dtype)
     return x.mean(axes, keepdims=True)
 
@@ -173,7 +175,7 @@ def hardmax(x: Array, axis: int) -> Array:
     best = np.expand_dims(np.argmax(x, axis), axis)
     shape = [1] * x.ndim
     shape[axis] = x.shape[axis]
-    return (np.arange(x.shape[axis]).reshape(shape) == best).astype(x.dtype)
+    return (arange(x.shape[axis]).reshape(shape) == best).astype(x.dtype)
 
 
 def _along(function: Callable[[Array, int], Array]) -> Callable[..., Array]:
@@ -181,7 +183,7 @@ def _along(function: Callable[[Array, int], Array]) -> Callable[..., Array]:
         if at.version >= 13:
             return function(x, at.get("axis", -1) % x.ndim)
         axis = at.get("axis", 1) % x.ndim  # all axes from there on are one
-        flat = x.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
+        flat = x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))
         return function(flat, 1).reshape(x.shape)
 
     return apply
@@ -228,9 +230,9 @@ def _loss(at: At, logs: Array, target: Array, weight: Array) -> Array:
     place = (
         target if ignored is None else np.where(target == ignored, np.zeros_like(target), target)
     )
-    hit = np.expand_dims(place, 1) == np.arange(classes).reshape(-1, *[1] * (logs.ndim - 2))
+    hit = np.expand_dims(place, 1) == arange(classes).reshape(-1, *[1] * (logs.ndim - 2))
     picked = np.where(hit, logs, np.zeros_like(logs)).sum(1)
-    share = np.ones(target.shape, logs.dtype)
+    share = full(target.shape, 1, logs.dtype)
     if weight is not None:
         wide = weight.reshape(-1, *[1] * (logs.ndim - 2))
         share = np.where(hit, wide, np.zeros_like(wide)).sum(1)
@@ -246,44 +248,3 @@ def _loss(at: At, logs: Array, target: Array, weight: Array) -> Array:
      "Multinomial")  # fmt: skip
 def _random(at: At, *_: Array) -> Array:
     raise at.refuse("random numbers are not the same in any two systems; pass them as an input")
-
-
-@row("DFT")
-def _dft(at: At, x: Array, length: Array = None, axis: Array = None) -> Array:
-    where = at.get("axis", 1) if axis is None else at.number(axis, "axis")
-    if axis is None and at.version >= 20:
-        where = -2
-    where = where % x.ndim
-    inverse, half = at.get("inverse", 0), at.get("onesided", 0)
-    n = x.shape[where] if length is None else at.number(length, "dft_length")
-    parts = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + x[..., 1] * np.asarray(1j, np.complex64)
-    if inverse and half:
-        return np.fft.irfft(parts, n, where)[..., None].astype(x.dtype)
-    found = (np.fft.ifft if inverse else np.fft.fft)(parts, n, where)
-    if half:
-        cut = slice(0, n // 2 + 1)
-        found = found[tuple(cut if a == where else slice(None) for a in range(found.ndim))]
-    return np.stack([found.real, found.imag], -1).astype(x.dtype)
-
-
-def _window(alpha: float, beta: float) -> Callable[..., Array]:
-    def apply(at: At, size: Array) -> Array:
-        from mlc.frontend.importers.onnx.graph import dtype_of
-
-        n = at.number(size, "the size")
-        count = n if at.get("periodic", 1) else n - 1
-        turn = 2 * np.pi * np.arange(n) / count
-        found = alpha - (1 - alpha - beta) * np.cos(turn) + beta * np.cos(2 * turn)
-        return found.astype(dtype_of(int(at.get("output_datatype", 1))))
-
-    return apply
-
-
-ROWS["HannWindow"] = _window(0.5, 0.0)
-ROWS["HammingWindow"] = _window(25 / 46, 0.0)
-ROWS["BlackmanWindow"] = _window(0.42, 0.08)
-
-
-@row("ArrayFeatureExtractor")
-def _features(at: At, x: Array, places: Array) -> Array:
-    return np.take(x, places.reshape(-1), axis=-1)

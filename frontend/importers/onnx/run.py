@@ -9,24 +9,34 @@ from typing import Any
 
 import numpy as np
 
-from mlc.frontend.errors import NotSupportedError
-from mlc.frontend.importers.onnx.graph import Body, Graph, Model, Node, Reader, Ref
-from mlc.frontend.trace.constant import written
-from mlc.frontend.trace.tracer import Tracer
+from mlc.dialects.errors import MlcError
+from mlc.frontend.errors import NotSupportedError, SpecialiseSignal
+from mlc.frontend.importers.onnx.graph import Body, Graph, Model, Node, OnnxError, Reader, Ref
+from mlc.frontend.importers.onnx.values import (
+    ON_SIZES,
+    PLACES,
+    has_sizes,
+    is_known,
+    settled,
+    size_of,
+    traced,
+)
+
+__all__ = ["ROWS", "At", "Run", "is_known", "row", "traced"]
 
 Array = Any
 Row = Callable[..., Any]
 
 ROWS: dict[str, Row] = {}
-"""Op -> function of its node and inputs; of ONNX's own domain."""
+"""Op, as `Node.kind` spells it -> function of its node and inputs."""
 
 
-def row(*names: str) -> Callable[[Row], Row]:
+def row(*names: str, domain: str = "") -> Callable[[Row], Row]:
     """A function that is the op of these names."""
 
     def register(function: Row) -> Row:
         for name in names:
-            ROWS[name] = function
+            ROWS[f"{domain}.{name}" if domain else name] = function
         return function
 
     return register
@@ -35,7 +45,7 @@ def row(*names: str) -> Callable[[Row], Row]:
 class At:
     """A node with the run that meets it: what rows ask."""
 
-    def __init__(self, run: Run, node: Node, around: Mapping[str, Array]) -> None:
+    def __init__(self, run: Run, node: Node, around: dict[str, Array]) -> None:
         self.run, self.node, self.around = run, node, around
         self.version = node.version
 
@@ -52,17 +62,26 @@ class At:
             " as an initializer"
         )
 
-    def ints(self, value: Array, what: str) -> list[int]:
-        """Integers that must be known."""
-        return [int(x) for x in np.ravel(self.known(value, what))]
+    def ints(self, value: Array, what: str) -> list[Any]:
+        """Integers that must be known; sizes that vary are among them."""
+        return [size_of(x) for x in self.known(value, what).flat]
 
-    def number(self, value: Array, what: str) -> int:
-        """An integer that must be known."""
-        return int(np.ravel(self.known(value, what))[0])
+    def number(self, value: Array, what: str) -> Any:
+        """An integer that must be known, or a size that varies."""
+        found = self.ints(value, what)
+        if not found:
+            raise self.refuse(f"{what} is empty; expected a number")
+        return found[0]
 
     def inner(self, graph: Graph, arguments: Sequence[Array] = ()) -> tuple[Array, ...]:
         """A graph of the node's."""
         return self.run.graph(graph, arguments, self.around)
+
+    def again(self, name: str, given: Mapping[str, Array]) -> Array:
+        """The value called `name`, computed by the graph's nodes from other values."""
+        values = {**self.around, **given}
+        self.run.nodes(_needed(self.run.walked[-1], name, set(given)), values)
+        return values[name]
 
     def refuse(self, why: str) -> NotSupportedError:
         """An error that names the node."""
@@ -74,6 +93,7 @@ class Run:
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        self.walked: list[Sequence[Node]] = []  # the nodes of the graphs around
 
     def graph(
         self, graph: Graph, arguments: Sequence[Array], around: Mapping[str, Array]
@@ -86,32 +106,34 @@ class Run:
 
     def nodes(self, nodes: Sequence[Node], values: dict[str, Array]) -> None:
         """Nodes in order."""
+        self.walked.append(nodes)
         for node in nodes:
             inputs = [values[name] if name else None for name in node.inputs]
             while inputs and inputs[-1] is None:
                 inputs.pop()
             outputs = self.node(node, inputs, values)
             values |= {k: x for k, x in zip(node.outputs, outputs, strict=False) if k}
+        self.walked.pop()
 
-    def node(self, node: Node, inputs: list[Array], values: Mapping[str, Array]) -> Sequence[Array]:
+    def node(self, node: Node, inputs: list[Array], values: dict[str, Array]) -> Sequence[Array]:
         """The outputs of one node."""
-        body = self.body_of(node)
+        body = self.model.body_of(node)
         if body is not None:
             return self.called(node, body, inputs)
-        function = ROWS.get(node.op) if node.domain == "" else None
+        function = ROWS.get(node.kind)
         if function is None:
             body = self.schema_of(node, inputs)
             if body is None:
                 raise NotSupportedError(f"{node.said} is not supported")
             return self.called(node, body, inputs)
-        with np.errstate(all="ignore"):
-            found = function(At(self, node, values), *inputs)
-        return found if isinstance(found, tuple) else (found,)
-
-    def body_of(self, node: Node) -> Body | None:
-        """The model's own function that a node calls."""
-        key = (node.domain, node.op, getattr(node.proto, "overload", ""))
-        return self.model.functions.get(key)
+        try:
+            with np.errstate(all="ignore"):
+                found = function(At(self, node, values), *_with_sizes(node, inputs))
+        except (MlcError, SpecialiseSignal):
+            raise
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            raise OnnxError(f"{node.said}: {type(error).__name__}: {error}") from error
+        return tuple(settled(x) for x in (found if isinstance(found, tuple) else (found,)))
 
     def called(self, node: Node, body: Body, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """A function's outputs, for a node's attributes."""
@@ -133,16 +155,20 @@ class Run:
             return reader.body(schema.function_body, versions)
         if not schema.has_context_dependent_function:
             return None
-        types = [
-            b"" if x is None else onnx.helper.make_tensor_type_proto(
-                onnx.helper.np_dtype_to_tensor_dtype(np.dtype(x.dtype)), tuple(x.shape)
-            ).SerializeToString()
-            for x in inputs
-        ]  # fmt: skip
+        types = [b"" if x is None else _type_of(x, onnx.helper).SerializeToString() for x in inputs]
         made = schema.get_context_dependent_function(node.proto.SerializeToString(), types)
         proto = onnx.FunctionProto()
         proto.ParseFromString(made)
         return reader.body(proto, versions)
+
+
+def _type_of(x: Array, helper: Any) -> Any:
+    """A value's type as a proto."""
+    if isinstance(x, list):
+        return helper.make_sequence_type_proto(_type_of(x[0], helper))
+    sizes = [n if isinstance(n, int) else None for n in x.shape]
+    kind = np.dtype(np.int64) if x.dtype.kind == "O" else np.dtype(x.dtype)
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(kind), sizes)
 
 
 def _bound(node: Node, said: Mapping[str, Any]) -> Node:
@@ -160,11 +186,19 @@ def _bound(node: Node, said: Mapping[str, Any]) -> Node:
     )  # fmt: skip
 
 
-def traced(value: Array) -> Any:
-    """A known array as part of the program."""
-    return value if isinstance(value, Tracer) else written(np.asarray(value))
+def _with_sizes(node: Node, inputs: list[Array]) -> list[Array]:
+    """Arrays of sizes are numbers of the program for all but those that compute with sizes."""
+    if not any(has_sizes(x) for x in inputs) or (node.kind in ON_SIZES and is_known(*inputs)):
+        return inputs
+    places = PLACES.get(node.kind, ())
+    return [traced(x) if has_sizes(x) and k not in places else x for k, x in enumerate(inputs)]
 
 
-def is_known(*values: Array) -> bool:
-    """Whether all are known while tracing."""
-    return all(not isinstance(x, Tracer) for x in values)
+def _needed(nodes: Sequence[Node], name: str, given: set[str]) -> list[Node]:
+    """Those of the nodes that compute the value called `name` where others are given."""
+    wanted, found = {name} - given, []
+    for node in reversed(nodes):
+        if wanted & set(node.outputs):
+            found.append(node)
+            wanted |= set(node.inputs) - given
+    return found[::-1]

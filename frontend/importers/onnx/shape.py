@@ -3,14 +3,26 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from mlc.frontend.importers.onnx.graph import dtype_of
 from mlc.frontend.importers.onnx.run import At, is_known, row, traced
+from mlc.frontend.importers.onnx.values import (
+    arange,
+    broadcast,
+    broadcast_shape,
+    full,
+    has_sizes,
+    of_sizes,
+    taken,
+)
 
 Array = Any
+FAR = 1 << 31
+"""ONNX's numbers for "to the end" begin there."""
 
 
 def axes_of(at: At, given: Array, rank: int, name: str = "axes") -> list[int]:
@@ -27,12 +39,12 @@ def axes_of(at: At, given: Array, rank: int, name: str = "axes") -> list[int]:
 def _shape(at: At, x: Array) -> Array:
     rank = x.ndim
     start, end = at.get("start", 0), at.get("end", rank)
-    return np.array(x.shape[slice(*slice(start, end).indices(rank))], np.int64)
+    return of_sizes(x.shape[slice(*slice(start, end).indices(rank))])
 
 
 @row("Size")
 def _size(at: At, x: Array) -> Array:
-    return np.array(int(np.prod(x.shape, dtype=np.int64)), np.int64)
+    return of_sizes([prod(x.shape)]).reshape(())
 
 
 @row("Constant")
@@ -50,28 +62,23 @@ def _constant(at: At) -> Array:
 def _constant_of_shape(at: At, shape: Array) -> Array:
     value = at.get("value")
     value = np.zeros(1, np.float32) if value is None else np.asarray(value)
-    return np.full(at.ints(shape, "the shape"), value.reshape(-1)[0], value.dtype)
+    return full(at.ints(shape, "the shape"), value.reshape(-1)[0], value.dtype)
 
 
 @row("Reshape")
 def _reshape(at: At, x: Array, shape: Array = None) -> Array:
     wanted = at.get("shape") if shape is None else at.ints(shape, "the shape")
     keeps = not at.get("allowzero", 0)
-    return x.reshape([x.shape[k] if n == 0 and keeps else n for k, n in enumerate(wanted)])
+    return x.reshape(
+        [x.shape[k] if keeps and isinstance(n, int) and n == 0 else n for k, n in enumerate(wanted)]
+    )
 
 
 @row("Flatten")
 def _flatten(at: At, x: Array) -> Array:
     axis = at.get("axis", 1)
     axis = axis + x.ndim if axis < 0 else axis
-    return (
-        x.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
-        if x.size
-        else x.reshape(
-            int(np.prod(x.shape[:axis], dtype=np.int64)),
-            int(np.prod(x.shape[axis:], dtype=np.int64)),
-        )
-    )
+    return x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))
 
 
 @row("Transpose")
@@ -99,7 +106,7 @@ def _unsqueeze(at: At, x: Array, axes: Array = None) -> Array:
 
 @row("Expand")
 def _expand(at: At, x: Array, shape: Array) -> Array:
-    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(at.ints(shape, "the shape"))))
+    return broadcast(x, broadcast_shape(x.shape, at.ints(shape, "the shape")))
 
 
 @row("Tile")
@@ -131,11 +138,23 @@ def _slice(at: At, x: Array, starts: Array = None, ends: Array = None, axes: Arr
 
 def _cut(size: int, begin: int, end: int, step: int) -> slice:
     """What Python calls a slice that ONNX clamps."""
+    if not all(isinstance(n, int) for n in (size, begin, end)):
+        return _cut_sizes(size, begin, end, step)
     begin, end = (n + size if n < 0 else n for n in (begin, end))
     if step > 0:
         return slice(min(max(begin, 0), size), min(max(end, 0), size), step)
     begin, end = min(max(begin, -1), size - 1), min(max(end, -1), size - 1)
     return slice(begin, None if end < 0 else end, step) if begin >= 0 else slice(0, 0)
+
+
+def _cut_sizes(size: Any, begin: Any, end: Any, step: int) -> slice:
+    """Of an axis whose size varies: what is beyond every array stands for its end."""
+    last = isinstance(end, int) and abs(end) >= FAR
+    if step > 0:
+        begin = 0 if isinstance(begin, int) and begin <= -FAR else begin
+        return slice(begin, None if last else end, step)
+    first = isinstance(begin, int) and begin >= FAR
+    return slice(None if first or begin is size else begin, None if last else end, step)
 
 
 @row("Split")
@@ -146,7 +165,12 @@ def _split(at: At, x: Array, parts: Array = None) -> tuple[Array, ...]:
         size = x.shape[axis]
         each = -(-size // count)
         given = [max(0, min(each, size - k * each)) for k in range(count)]
-    return tuple(np.split(x, [int(n) for n in np.cumsum(given)[:-1]], axis=axis))
+    axis, begin, parts_of = axis % x.ndim, 0, []
+    for n in given:
+        cut = slice(begin, begin + n)
+        parts_of.append(x[tuple(cut if a == axis else slice(None) for a in range(x.ndim))])
+        begin = begin + n
+    return tuple(parts_of)
 
 
 @row("Pad")
@@ -177,7 +201,7 @@ def _pad(at: At, x: Array, pads: Array = None, value: Array = None, axes: Array 
 
 @row("Gather")
 def _gather(at: At, x: Array, places: Array) -> Array:
-    return np.take(x, places, axis=at.get("axis", 0))
+    return taken(x, places, at.get("axis", 0))
 
 
 @row("GatherElements")
@@ -190,11 +214,24 @@ def _gather_elements(at: At, x: Array, places: Array) -> Array:
 def _grid(places: Array, axis: int) -> tuple[Array, ...]:
     """Indices that lead to `places` along an axis."""
     rank = places.ndim
-    lines = [np.arange(n).reshape([-1 if b == a else 1 for b in range(rank)])
+    lines = [arange(n).reshape([-1 if b == a else 1 for b in range(rank)])
              for a, n in enumerate(places.shape)]  # fmt: skip
     return tuple(
-        places if a == axis else np.broadcast_to(lines[a], places.shape) for a in range(rank)
+        places if a == axis else broadcast(lines[a], places.shape) for a in range(rank)
     )
+
+
+@row("TensorScatter")
+def _tensor_scatter(at: At, past: Array, update: Array, begin: Array = None) -> Array:
+    """Rows of each example of a cache, written from a place on."""
+    axis = at.get("axis", -2) % past.ndim
+    found, new = np.moveaxis(traced(past), axis, 1).copy(), np.moveaxis(traced(update), axis, 1)
+    line = arange(past.shape[0])[:, None]
+    places = arange(update.shape[axis]) + (0 * line if begin is None else begin.reshape(-1, 1))
+    if at.get("mode", "linear") == "circular":
+        places = places % past.shape[axis]
+    found[line, places] = new
+    return np.moveaxis(found, 1, axis)
 
 
 @row("GatherND")
@@ -204,7 +241,7 @@ def _gather_nd(at: At, x: Array, places: Array) -> Array:
     index = [np.where(i < 0, i + x.shape[batch + k], i) for k, i in enumerate(index)]
     if batch:
         rank = places.ndim - 1
-        lines = [np.arange(n).reshape([-1 if b == a else 1 for b in range(rank)])
+        lines = [arange(n).reshape([-1 if b == a else 1 for b in range(rank)])
                  for a, n in enumerate(places.shape[:batch])]  # fmt: skip
         index = [*lines, *index]
     return x[tuple(index)]
@@ -258,13 +295,16 @@ def _one_hot(at: At, places: Array, depth: Array, values: Array) -> Array:
     whole = np.where(whole < 0, whole + n, whole)
     shape = [1] * (places.ndim + 1)
     shape[axis] = n
-    hit = np.expand_dims(whole, axis) == np.arange(n).reshape(shape)
+    hit = np.expand_dims(whole, axis) == arange(n).reshape(shape)
     return np.where(hit, values[1], values[0])
 
 
 @row("Range")
 def _range(at: At, start: Array, end: Array, step: Array) -> Array:
-    numbers: list[Any] = [at.known(x, "the range").reshape(())[()] for x in (start, end, step)]
+    ends = [at.known(x, "the range") for x in (start, end, step)]
+    if any(has_sizes(x) for x in ends):
+        return arange(*(at.number(x, "the range") for x in ends))
+    numbers: list[Any] = [x.reshape(())[()] for x in ends]
     return np.arange(*numbers, dtype=numbers[0].dtype)
 
 
@@ -272,17 +312,16 @@ def _range(at: At, start: Array, end: Array, step: Array) -> Array:
 def _eye_like(at: At, x: Array) -> Array:
     kind = at.get("dtype")
     dtype = x.dtype if kind is None else dtype_of(int(kind))
-    return np.eye(*x.shape, k=at.get("k", 0), dtype=dtype)
+    rows, columns = arange(x.shape[0])[:, None], arange(x.shape[1])
+    return (columns - rows == at.get("k", 0)).astype(dtype)
 
 
 @row("Trilu")
 def _trilu(at: At, x: Array, k: Array = None) -> Array:
     offset = 0 if k is None else at.number(k, "k")
     upper = at.get("upper", 1)
-    m, n = x.shape[-2:]
-    keeps = (
-        np.triu(np.ones((m, n), bool), offset) if upper else np.tril(np.ones((m, n), bool), offset)
-    )
+    apart = arange(x.shape[-1]) - arange(x.shape[-2])[:, None]
+    keeps = apart >= offset if upper else apart <= offset
     return np.where(keeps, x, np.zeros_like(x))
 
 
@@ -330,11 +369,11 @@ def _reverse_sequence(at: At, x: Array, lengths: Array) -> Array:
     time, batch = at.get("time_axis", 0), at.get("batch_axis", 1)
     shape = [1] * x.ndim
     shape[time] = x.shape[time]
-    line = np.arange(x.shape[time]).reshape(shape)
+    line = arange(x.shape[time]).reshape(shape)
     shape = [1] * x.ndim
     shape[batch] = x.shape[batch]
     length = lengths.reshape(shape)
-    places = np.broadcast_to(np.where(line < length, length - 1 - line, line), x.shape)
+    places = broadcast(np.where(line < length, length - 1 - line, line), x.shape)
     return np.take_along_axis(x, places, time)
 
 

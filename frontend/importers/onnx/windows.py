@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mlc.frontend.importers.onnx.run import ROWS, At, row, traced
+from mlc.frontend.importers.onnx.values import arange, full, some
 
 Array = Any
 
@@ -21,21 +22,22 @@ class Windows:
     def __init__(self, at: At, space: Sequence[int], sizes: Sequence[int]) -> None:
         rank = len(space)
         self.space, self.sizes = list(space), [int(n) for n in sizes]
+        said = at.node.said
         self.strides = [int(n) for n in at.get("strides") or [1] * rank]
         self.apart = [int(n) for n in at.get("dilations") or [1] * rank]
         spans = [(n - 1) * d + 1 for n, d in zip(self.sizes, self.apart, strict=True)]
         self.low, self.high = self._around(at, spans)
         wide = [n + a + b for n, a, b in zip(space, self.low, self.high, strict=True)]
-        self.counts: list[int] = []
+        self.counts: list[Any] = []
         for k, (n, span, stride) in enumerate(zip(wide, spans, self.strides, strict=True)):
             count = (n - span) // stride + 1
             if at.get("ceil_mode", 0):
                 count = ceil((n - span) / stride) + 1
                 if (count - 1) * stride >= space[k] + self.low[k]:
                     count -= 1  # a window that begins behind the input
-            self.counts.append(max(count, 0))
+            self.counts.append(some(count, f"{said}: a window lies inside"))
         self.beyond = [  # past the padding, where the last window reaches
-            max(0, (c - 1) * s + span - n)
+            max(0, (c - 1) * s + span - n) if at.get("ceil_mode", 0) else 0
             for c, s, span, n in zip(self.counts, self.strides, spans, wide, strict=True)
         ]
 
@@ -125,7 +127,7 @@ def _conv_transpose(at: At, x: Array, w: Array, bias: Array = None) -> Array:
     apart = [int(n) for n in at.get("dilations") or [1] * rank]
     extra = [int(n) for n in at.get("output_padding") or [0] * rank]
     spans = [(n - 1) * d + 1 for n, d in zip(w.shape[2:], apart, strict=True)]
-    full = [(n - 1) * s + span for n, s, span in zip(x.shape[2:], strides, spans, strict=True)]
+    whole_sizes = [(n - 1) * s + span for n, s, span in zip(x.shape[2:], strides, spans, strict=True)]
     wanted, pads = at.get("output_shape"), at.get("pads") or [0] * 2 * rank
     how = at.get("auto_pad", "NOTSET")
     if wanted is None and how.startswith("SAME"):
@@ -133,14 +135,14 @@ def _conv_transpose(at: At, x: Array, w: Array, bias: Array = None) -> Array:
     low, high = list(pads[:rank]), list(pads[rank:])
     if wanted is not None:
         wanted = [int(n) for n in wanted][-rank:]
-        total = [f + e - n for f, e, n in zip(full, extra, wanted, strict=True)]
+        total = [f + e - n for f, e, n in zip(whole_sizes, extra, wanted, strict=True)]
         # more at the end, where the halves differ, but for SAME_LOWER; what lacks is added there
         halves = [t - t // 2 if how == "SAME_LOWER" else t // 2 for t in total]
         low = [max(0, half) for half in halves]
         high = [t - a for t, a in zip(total, low, strict=True)]
     count, channels = x.shape[0], x.shape[1] // groups
-    space = [f + e for f, e in zip(full, extra, strict=True)]
-    whole = traced(np.zeros((count, w.shape[1] * groups, *space), x.dtype)).copy()
+    space = [f + e for f, e in zip(whole_sizes, extra, strict=True)]
+    whole = traced(full((count, w.shape[1] * groups, *space), 0, x.dtype)).copy()
     grouped = x.reshape(count, groups, channels, *x.shape[2:])
     weights = w.reshape(groups, channels, *w.shape[1:])
     for place in itertools.product(*(range(n) for n in w.shape[2:])):
@@ -186,9 +188,9 @@ def _max_pool(at: At, x: Array) -> Any:
 def _numbers(x: Array, columns: int) -> Array:
     """Each element's place in the whole input."""
     space = x.shape[2:]
-    order = np.arange(prod(space)).reshape(space[::-1] if columns else space)
+    order = arange(prod(space)).reshape(space[::-1] if columns else space)
     order = order.T if columns else order
-    lead = np.arange(x.shape[0] * x.shape[1]) * prod(space)
+    lead = arange(x.shape[0] * x.shape[1]) * prod(space)
     return (lead.reshape(*x.shape[:2], *[1] * len(space)) + order).astype(np.int64)
 
 
@@ -205,7 +207,7 @@ def _max_unpool(at: At, x: Array, places: Array, shape: Array = None) -> Array:
     ]
     natural = (*x.shape[:2], *own)
     wanted = natural if shape is None else wanted
-    flat = traced(np.zeros(prod(natural), x.dtype)).copy()
+    flat = traced(full([prod(natural)], 0, x.dtype)).copy()
     flat[places.reshape(-1)] = x.reshape(-1)
     found = flat.reshape(natural)
     around = [(0, m - n) for n, m in zip(natural, wanted, strict=True)]
@@ -216,7 +218,7 @@ def _max_unpool(at: At, x: Array, places: Array, shape: Array = None) -> Array:
 def _average_pool(at: At, x: Array) -> Array:
     windows = Windows(at, x.shape[2:], at.get("kernel_shape"))
     wide = windows.padded(x, 0)
-    inside = np.ones([1, 1, *x.shape[2:]], x.dtype)
+    inside = full([1, 1, *x.shape[2:]], 1, x.dtype)
     if at.get("count_include_pad", 0):
         around = [(0, 0), (0, 0), *zip(windows.low, windows.high, strict=True)]
         inside = np.pad(inside, around, constant_values=1)
@@ -272,7 +274,7 @@ def _col2im(at: At, x: Array, image: Array, block: Array) -> Array:
     count, channels = x.shape[0], x.shape[1] // prod(sizes)
     parts = x.reshape(count, channels, *sizes, *windows.counts)
     wide = [n + a + b for n, a, b in zip(space, windows.low, windows.high, strict=True)]
-    whole = traced(np.zeros((count, channels, *wide), x.dtype)).copy()
+    whole = traced(full((count, channels, *wide), 0, x.dtype)).copy()
     for place in windows.places():
         where = tuple(
             slice(p * d, p * d + (c - 1) * s + 1, s)

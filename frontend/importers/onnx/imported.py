@@ -1,0 +1,235 @@
+# pyright: basic
+"""A model as a function: which inputs are part of the program, which sizes vary, what compiles."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from inspect import Parameter, Signature
+from typing import Any, Literal
+
+import numpy as np
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.errors import MlcError
+from mlc.frontend.call.compile import Compiled
+from mlc.frontend.call.compile import compile as compile_function
+from mlc.frontend.call.spec import TensorSpec
+from mlc.frontend.errors import ConcretizationError
+from mlc.frontend.importers.onnx.graph import Graph, Model, Node, Port
+from mlc.frontend.importers.onnx.run import Run
+from mlc.frontend.importers.onnx.values import PLACES
+from mlc.frontend.numpy.values import lift
+from mlc.frontend.trace.trace import current
+from mlc.frontend.trace.tracer import Tracer
+
+Weights = Literal["constants", "arguments"]
+Names = tuple[str, ...]
+
+
+class Imported:
+    """
+    A model as a function of its inputs, in their order or by name. Inputs that decide on shapes
+    are part of the program: another number is another program. Sizes that the model names vary:
+    one program serves all of them, as far as none decides what the model computes.
+    """
+
+    def __init__(self, model: Model, weights: Weights = "constants") -> None:
+        wanted = _wanted(model, model.graph.nodes, set())
+        self._model = model
+        self.__name__ = model.graph.name or "model"
+        self.weights: dict[str, Any] = {}
+        if weights == "arguments":
+            self.weights = {
+                name: w for name, w in model.graph.weights.items()
+                if name not in wanted and w.dtype.kind in "fcV"
+            }  # fmt: skip
+        own = tuple(Port(name, w.dtype, w.shape) for name, w in self.weights.items())
+        self.inputs: tuple[Port, ...] = (*model.graph.inputs, *own)
+        self.outputs: tuple[Port, ...] = model.graph.outputs
+        self._fixed = tuple(port.name for port in model.graph.inputs if port.name in wanted)
+        self._symbols = _Symbols(self.inputs)
+        self._compiled: dict[Any, Compiled[..., Any]] = {}
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """
+        The output, or a tuple of several. Weights that are arguments and are not given are the
+        model's own.
+        """
+        given = self._given(arguments, named)
+        if current() is not None:
+            return self._traced({**self.weights, **given})
+        given = {**self.weights, **given}
+        fixed = {k: np.asarray(given[k]) for k in self._fixed if k in given}
+        values = {k: x for k, x in given.items() if k not in fixed}
+        key = (
+            tuple(values),
+            *((name, str(x.dtype), x.shape, x.tobytes()) for name, x in fixed.items()),
+        )
+        while True:
+            known = self._compiled.get(key)
+            function = known or self._program(tuple(values), fixed)
+            try:
+                found = function(*values.values())
+            except MlcError as error:
+                if known is not None or not self._symbols.fixed_by(error):
+                    raise
+                continue  # with fewer sizes that vary
+            self._compiled[key] = function
+            return found
+
+    def programs(self) -> list[Any]:
+        """The programs that calls have made, each with the reason for it."""
+        return [a for function in self._compiled.values() for a in function.stats().artifacts]
+
+    def compiled(self, **options: Any) -> Compiled[..., Any]:
+        """
+        The function with the options of `mlc.compile`. Its parameters are named like the inputs,
+        as Python can spell them; what decides on shapes is static.
+        """
+        return self._program(tuple(port.name for port in self.inputs), {}, **options)
+
+    def _program(
+        self, names: Names, fixed: Mapping[str, Any], **options: Any
+    ) -> Compiled[..., Any]:
+        ports = {port.name: port for port in self.inputs}
+        static = [name for name in names if name in self._fixed]
+
+        def run(*arguments: Any) -> Any:
+            return self._traced({**fixed, **dict(zip(names, arguments, strict=True))})
+
+        spelled = _spelled(names)
+        run.__name__ = run.__qualname__ = _spelled([self.__name__])[0]
+        setattr(run, "__signature__", Signature([  # noqa: B010 - of a function, as inspect reads it
+            Parameter(
+                text, Parameter.POSITIONAL_OR_KEYWORD,
+                annotation=Parameter.empty if name in static else self._symbols.spec(ports[name]),
+            )
+            for name, text in zip(names, spelled, strict=True)
+        ]))  # fmt: skip
+        kept = [text for name, text in zip(names, spelled, strict=True) if name in static]
+        return compile_function(run, **{"static": kept, **options})
+
+    def _given(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        names = [port.name for port in self.inputs]
+        if len(arguments) > len(names):
+            raise TypeError(f"{self.__name__} takes {len(names)} inputs, found {len(arguments)}")
+        given = {**dict(zip(names, arguments, strict=False)), **named}
+        if unknown := sorted(set(given) - set(names)):
+            raise TypeError(
+                f"{self.__name__} has no input {unknown[0]!r}; expected {', '.join(names)}"
+            )
+        for port in self.inputs:
+            x, shape = given.get(port.name), port.shape
+            if shape is not None and hasattr(x, "ndim") and x.ndim != len(shape):
+                raise TypeError(
+                    f"{self.__name__}: input {port.name!r} has {x.ndim} axes; expected {len(shape)}"
+                    f" ({', '.join(str(n or '?') for n in shape)})"
+                )
+        return {k: x for k, x in given.items() if x is not None}
+
+    def _traced(self, given: Mapping[str, Any]) -> Any:
+        def value(name: str) -> Any:
+            x = given.get(name)
+            if name in self._fixed and not isinstance(x, Tracer | list) and x is not None:
+                return np.asarray(x)
+            return x if x is None or isinstance(x, Tracer | list) else lift(x, self.__name__)
+
+        graph = self._model.graph
+        if mine := {name: value(name) for name in self.weights if name in given}:
+            graph = replace(graph, weights={**graph.weights, **mine})
+        found = Run(self._model).graph(graph, [value(port.name) for port in graph.inputs], {})
+        return found[0] if len(found) == 1 else found
+
+    def __repr__(self) -> str:
+        return f"<onnx model {self.__name__}>"
+
+
+class _Symbols:
+    """The sizes of a model's inputs that vary, under names that the compiler can spell."""
+
+    def __init__(self, ports: Iterable[Port]) -> None:
+        self._ports = {port.name: port for port in ports}
+        self._fixed: set[str] | None = set()  # None: all of them
+
+    def spec(self, port: Port) -> Any:
+        """A port's type for the compiler; no annotation where the model leaves it open."""
+        if port.dtype is None or port.shape is None or self._fixed is None:
+            return Parameter.empty
+        sizes = [
+            n if isinstance(n, int) else self._size(n or f"{port.name}_{axis}")
+            for axis, n in enumerate(port.shape)
+        ]
+        if any(isinstance(n, str) and Dim.of(n).symbols() & self._fixed for n in sizes):
+            return Parameter.empty
+        try:
+            return TensorSpec(*sizes, dtype=port.dtype)
+        except MlcError:
+            return Parameter.empty  # a dtype that programs do not have: the call says so
+
+    @staticmethod
+    def _size(text: str) -> str:
+        """`batch`, `past + 1`; another name is one symbol."""
+        if re.fullmatch(r"[A-Za-z_]\w*(\s*[+*]\s*(\d+|[A-Za-z_]\w*))*", text):
+            return text
+        return _spelled([text])[0]
+
+    def fixed_by(self, error: MlcError) -> bool:
+        """Whether fewer sizes vary from now on: those that decided, else all."""
+        if self._fixed is None:
+            return False
+        found: set[str] = set(getattr(error, "symbols", ())) - self._fixed
+        if isinstance(error, ConcretizationError) and found:
+            self._fixed |= found
+            return True
+        self._fixed = None
+        return True
+
+
+def _spelled(names: Sequence[str]) -> list[str]:
+    """Names that Python can spell, each another one."""
+    found: list[str] = []
+    for name in names:
+        plain = re.sub(r"\W", "_", name, flags=re.ASCII) or "x"
+        plain = f"x{plain}" if plain[0].isdigit() or keyword.iskeyword(plain) else plain
+        count, text = 1, plain
+        while text in found:
+            count += 1
+            text = f"{plain}_{count}"
+        found.append(text)
+    return found
+
+
+def _wanted(model: Model, nodes: Sequence[Node], wanted: set[str]) -> set[str]:
+    """The values that must be known, where those in `wanted` must be."""
+    wanted, made = set(wanted), {name for node in nodes for name in node.outputs}
+    for node in reversed(nodes):
+        if node.kind == "Loop" and len(node.inputs) > 1 and node.inputs[1] not in made:
+            wanted.add(node.inputs[1])  # whether a loop begins, where nothing computes it
+        ends = [k for k, name in enumerate(node.outputs) if name in wanted]
+        wanted |= {node.inputs[k] for k in PLACES.get(node.kind, ()) if k < len(node.inputs)}
+        for inner in node.attributes.values():
+            if isinstance(inner, Graph):
+                first = max(0, len(node.inputs) - len(inner.inputs))
+                last = {port.name for port in inner.outputs} if ends else set()
+                wanted |= _known_of(
+                    node.inputs[first:],
+                    [port.name for port in inner.inputs],
+                    _wanted(model, inner.nodes, last),
+                )
+        body = model.body_of(node)
+        if body is not None:
+            last = {body.outputs[k] for k in ends}
+            found = _wanted(model, body.nodes, last)
+            wanted |= _known_of(node.inputs, body.inputs, found & set(body.inputs))
+        elif ends and node.kind not in ("Shape", "Size", "SequenceLength"):
+            wanted |= set(node.inputs)
+    return wanted
+
+
+def _known_of(given: Sequence[str], inner: Sequence[str], wanted: set[str]) -> set[str]:
+    """What a graph or function wants known, by the names that hold around it."""
+    names = dict(zip(inner, given, strict=False))
+    return {names.get(name, name) for name in wanted if name not in inner or name in names}

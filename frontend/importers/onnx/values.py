@@ -1,0 +1,174 @@
+# pyright: basic
+"""
+What is known while a model is traced: arrays of NumPy, and arrays of sizes.
+
+A size that varies is an object of the array (`SymbolicDim`), whose sums, products and quotients are
+sizes again: chains of shape arithmetic are NumPy's own functions on arrays of such objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlc.frontend.numpy import creation
+from mlc.frontend.numpy.values import lift
+from mlc.frontend.trace.constant import written
+from mlc.frontend.trace.symbolic import SymbolicDim, bounds
+from mlc.frontend.trace.trace import here, lift_size
+from mlc.frontend.trace.tracer import Tracer
+
+Array = Any
+LARGE = 1 << 16
+"""Arrays of more elements are read where they lie, and not part of the program's text."""
+Size = Any
+"""An int or a SymbolicDim."""
+
+PLACES: dict[str, Sequence[int]] = {
+    "Reshape": (1,), "Expand": (1,), "Tile": (1,), "Slice": (1, 2, 3, 4), "Pad": (1, 3),
+    "Squeeze": (1,), "Unsqueeze": (1,), "Split": (1,), "CumSum": (1,), "CumProd": (1,),
+    "TopK": (1,), "OneHot": (1,), "ConstantOfShape": (0,), "Range": (0, 1, 2), "Trilu": (1,),
+    "CenterCropPad": (1,), "Resize": (1, 2, 3), "Upsample": (1,), "Dropout": (1, 2),
+    "Loop": (0,), "DFT": (1, 2), "Col2Im": (1, 2), "Unique": (0,), "MaxUnpool": (2,),
+    "HannWindow": (0,), "HammingWindow": (0,), "BlackmanWindow": (0,), "SplitToSequence": (1,),
+    "SequenceAt": (1,), "SequenceInsert": (2,), "SequenceErase": (1,), "Compress": (1,),
+    "AffineGrid": (1,), "STFT": (1, 3), "MelWeightMatrix": (0, 1, 2, 3, 4),
+    **{
+        f"Reduce{name}": (1,)
+        for name in ("Sum", "Prod", "Mean", "Max", "Min", "L1", "L2", "SumSquare", "LogSum",
+                     "LogSumExp")
+    },
+}  # fmt: skip
+"""Inputs of ops whose numbers must be known while tracing."""
+
+ON_SIZES = frozenset({
+    "Identity", "Gather", "Slice", "Concat", "Cast", "CastLike", "Unsqueeze", "Squeeze", "Reshape",
+    "Add", "Sub", "Mul", "Div", "Mod", "Neg", "Equal", "Less", "Greater", "LessOrEqual",
+    "GreaterOrEqual", "Where", "Min", "Max", "ReduceProd", "ReduceSum", "Split", "Flatten",
+    "Transpose", "Expand", "Shape", "Size", "SequenceConstruct", "SequenceInsert", "Loop", "If",
+    "Range",
+})  # fmt: skip
+"""Ops that compute with arrays of sizes as they do with numbers."""
+
+
+def has_sizes(value: Array) -> bool:
+    """Whether a size that varies is among the elements."""
+    return (
+        isinstance(value, np.ndarray)
+        and value.dtype.kind == "O"
+        and any(isinstance(x, SymbolicDim) for x in value.flat)
+    )
+
+
+def of_sizes(sizes: Iterable[Size]) -> np.ndarray[Any, Any]:
+    """The array of some sizes, along one axis."""
+    return settled(_objects(list(sizes)))
+
+
+def _objects(sizes: Sequence[Any]) -> np.ndarray[Any, Any]:
+    found = np.empty(len(sizes), object)
+    for k, size in enumerate(sizes):
+        found[k] = size
+    return found
+
+
+def settled(value: Array) -> Array:
+    """An array of numbers where no size in it varies; recorded where one is computed otherwise."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "O":
+        if isinstance(value, SymbolicDim):
+            return _objects([value]).reshape(())
+        return np.asarray(value) if isinstance(value, int) else value
+    elements = list(value.flat)
+    if any(isinstance(x, Tracer) for x in elements):
+        return _recorded(elements, value.shape)
+    if any(isinstance(x, SymbolicDim) for x in elements) or not all(
+        isinstance(x, int | np.integer | np.bool_) for x in elements
+    ):
+        return value
+    kind = bool if elements and all(isinstance(x, bool | np.bool_) for x in elements) else np.int64
+    return value.astype(kind)
+
+
+def _recorded(elements: Sequence[Any], shape: tuple[int, ...]) -> Tracer:
+    lifted = [
+        lift_size(x) if isinstance(x, SymbolicDim)
+        else x if isinstance(x, Tracer) else written(np.asarray(x))
+        for x in elements
+    ]  # fmt: skip
+    if not shape:
+        return lifted[0].astype(np.int64)
+    return np.stack([x.astype(np.int64) for x in lifted]).reshape(shape)
+
+
+def traced(value: Array) -> Any:
+    """A known array as part of the program."""
+    if isinstance(value, Tracer):
+        return value
+    if isinstance(value, SymbolicDim):
+        return lift_size(value)
+    array = np.asarray(value)
+    if has_sizes(array):
+        return _recorded(list(array.flat), array.shape)
+    return lift(array) if array.size > LARGE else written(array)
+
+
+def is_known(*values: Array) -> bool:
+    """Whether all are known while tracing."""
+    return all(not isinstance(x, Tracer) for x in values)
+
+
+def taken(x: Array, places: Array, axis: int = 0) -> Array:
+    """Elements along an axis: NumPy's `take` does not ask who its second argument is."""
+    return np.take(x if is_known(places) else traced(x), places, axis=axis)
+
+
+def size_of(value: Any) -> Size:
+    """An element of a known array as a size."""
+    return value if isinstance(value, SymbolicDim) else int(value)
+
+
+# arrays of sizes that may vary
+
+
+def _varies(sizes: Iterable[Size]) -> bool:
+    return any(isinstance(n, SymbolicDim) for n in sizes)
+
+
+def full(shape: Sequence[Size], value: Any, dtype: Any) -> Array:
+    """One number everywhere."""
+    if _varies(shape):
+        return creation.full(tuple(shape), value, dtype)
+    return np.full(tuple(shape), value, dtype)
+
+
+def arange(start: Size, stop: Size | None = None, step: Size = 1, dtype: Any = np.int64) -> Array:
+    """start, start + step, … below stop."""
+    if stop is None:
+        start, stop = 0, start
+    if _varies((start, stop, step)):
+        return creation.arange(start, stop, step, dtype)
+    return np.arange(start, stop, step, dtype)
+
+
+def broadcast(x: Array, shape: Sequence[Size]) -> Array:
+    """The array under a larger shape."""
+    return np.broadcast_to(traced(x) if _varies(shape) else x, tuple(shape))
+
+
+def broadcast_shape(one: Sequence[Size], other: Sequence[Size]) -> tuple[Size, ...]:
+    """The shape of both together: a size of 1 is the other's."""
+    rank = max(len(one), len(other))
+    pairs = zip(*([1] * (rank - len(s)) + list(s) for s in (one, other)), strict=True)
+    return tuple(b if isinstance(a, int) and a == 1 else a for a, b in pairs)
+
+
+def some(count: Size, because: str) -> Size:
+    """A count of windows, which is one at least: of sizes that vary, every call checks it."""
+    if isinstance(count, SymbolicDim):
+        low, _ = bounds(count.dim)
+        if low is None or low < 1:
+            here().assume(count.dim - 1, because)
+        return count
+    return max(count, 0)
