@@ -163,12 +163,16 @@ class Dim:
         return quotient + Dim((((FloorDiv(remainder, divisor),), 1),))
 
     def exact_quotient(self, other: Dim) -> Dim | None:
-        """``q`` with ``q * other == self``, for a constant or one-term ``other``; else None."""
-        if len(other.terms) != 1:
-            return Dim.const(1) if self == other and other.terms else None
+        """
+        ``q`` with ``q * other == self``; None where there is none. Leading term by leading term:
+        the order of terms is kept by products.
+        """
+        if not other.terms:
+            return None
         divisor, scale = other.terms[0]
-        quotient: dict[Monomial, int] = {}
-        for monomial, coefficient in self.terms:
+        rest, quotient = self, Dim(())
+        while rest.terms:
+            monomial, coefficient = rest.terms[0]
             left = list(monomial)
             for atom in divisor:
                 if atom not in left:
@@ -176,8 +180,9 @@ class Dim:
                 left.remove(atom)
             if coefficient % scale:
                 return None
-            quotient[tuple(left)] = coefficient // scale
-        return _canonical(quotient)
+            term = Dim(((tuple(left), coefficient // scale),))
+            quotient, rest = quotient + term, rest - term * other
+        return quotient
 
     __radd__ = __add__
     __rmul__ = __mul__

@@ -104,6 +104,9 @@ def test_quotients_that_are_not_exact() -> None:
     assert (B * N + 1).exact_quotient(B) is None
     assert (B * 3).exact_quotient(Dim.const(2)) is None
     assert (B + N).exact_quotient(B + N) == Dim.const(1)
+    assert (B * B - N * N).exact_quotient(B + N) == B - N
+    assert (B * 3 + N * 3).exact_quotient(B + N) == Dim.const(3)
+    assert (B * B + N).exact_quotient(B + N) is None
     assert B.exact_quotient(Dim.const(0)) is None
 
 

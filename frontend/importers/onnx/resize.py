@@ -21,8 +21,13 @@ def _upsample(at: At, x: Array, scales: Array = None) -> Array:
         factors = [1.0, 1.0, at.get("height_scale"), at.get("width_scale")]
     mode = {"linear": "linear", "bilinear": "linear"}.get(at.get("mode", "nearest"), "nearest")
     axes = Axes(at, mode, "asymmetric", "floor")
-    sizes = [int(n * s) for n, s in zip(x.shape, factors, strict=True)]
+    sizes = [_scaled(n, s) for n, s in zip(x.shape, factors, strict=True)]
     return axes.applied(x, range(x.ndim), factors, sizes, None)
+
+
+def _scaled(n: Any, factor: float) -> Any:
+    """A size times a factor; one that varies stays as it is where the factor is 1."""
+    return n if factor == 1 else int(np.floor(int(n) * factor))
 
 
 @row("Resize")
@@ -30,14 +35,16 @@ def _resize(at: At, x: Array, *given: Array) -> Array:
     if at.version < 11:  # scales alone
         factors = [float(s) for s in at.known(given[0], "scales")]
         axes = Axes(at, at.get("mode", "nearest"), "asymmetric", "floor")
-        sizes = [int(n * s) for n, s in zip(x.shape, factors, strict=True)]
+        sizes = [_scaled(n, s) for n, s in zip(x.shape, factors, strict=True)]
         return axes.applied(x, range(x.ndim), factors, sizes, None)
     roi, scales, wanted = [*given, None, None, None][:3]
     where = [int(a) % x.ndim for a in at.get("axes") or range(x.ndim)]
     space = [x.shape[a] for a in where]
     if wanted is not None and np.size(at.known(wanted, "sizes")):
         sizes = at.ints(wanted, "sizes")
-        factors = [n / m for n, m in zip(sizes, space, strict=True)]
+        factors = [
+            1.0 if n is m or n == m else int(n) / int(m) for n, m in zip(sizes, space, strict=True)
+        ]
         policy = at.get("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
             each = (min if policy == "not_larger" else max)(factors)
@@ -45,7 +52,7 @@ def _resize(at: At, x: Array, *given: Array) -> Array:
             sizes = [int(np.floor(each * n + 0.5)) for n in space]
     else:
         factors = [float(s) for s in np.ravel(at.known(scales, "scales"))]
-        sizes = [int(np.floor(n * s)) for n, s in zip(space, factors, strict=True)]
+        sizes = [_scaled(n, s) for n, s in zip(space, factors, strict=True)]
     part = None
     if roi is not None and np.size(at.known(roi, "roi")):
         part = np.asarray(at.known(roi, "roi"), np.float64).reshape(2, -1).T
@@ -72,14 +79,13 @@ class Axes:
         lost: list[tuple[int, Known]] = []
         for k, (axis, factor, size) in enumerate(zip(where, factors, sizes, strict=True)):
             part = None if roi is None else roi[k]
-            same = factor == 1 and size == x.shape[axis] and self.how != "tf_crop_and_resize"
-            if same:
+            if self.how != "tf_crop_and_resize" and factor == 1 and size == x.shape[axis]:
                 continue
-            places = self._places(x.shape[axis], size, factor, part)
+            n, size = int(x.shape[axis]), int(size)
+            places = self._places(n, size, factor, part)
             if self.how == "tf_crop_and_resize":
-                outside = (places < 0) | (places > x.shape[axis] - 1)
-                lost.append((axis, outside))
-                places = np.clip(places, 0, x.shape[axis] - 1)
+                lost.append((axis, (places < 0) | (places > n - 1)))
+                places = np.clip(places, 0, n - 1)
             x = self._along(x, axis, places, factor)
         for axis, outside in lost:
             if outside.any():
@@ -108,7 +114,7 @@ class Axes:
         return places
 
     def _along(self, x: Array, axis: int, places: Known, factor: float) -> Array:
-        n = x.shape[axis]
+        n = int(x.shape[axis])
         left = np.ceil(places).astype(np.int64) - 1
         ratio = places - left  # in (0, 1]
         if self.mode == "nearest":
