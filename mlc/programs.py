@@ -1,5 +1,6 @@
 """
-What a `mlc` command line names: FILE.py, FILE.py:function or FILE.mlir, as a program at any level.
+What a `mlc` command line names: FILE.py, FILE.py:function, FILE.mlir or FILE.onnx, as a program at
+any level.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from mlc.passes.report.explain.edges import Line
 
 AnyCompiled = Compiled[..., Any]
+FILES = "FILE.py, FILE.py:function, FILE.mlir or FILE.onnx"
 Given = Mapping[str, object]
 """Options of `mlc.compile` that the command line says, in place of the program's own."""
 
@@ -49,12 +51,12 @@ def split(file: str) -> tuple[Path, str | None]:
         path, function = file, ""
     found = Path(path)
     if found.is_dir():
-        raise MlcError(f"{path} is a folder; expected FILE.py, FILE.py:function or FILE.mlir")
+        raise MlcError(f"{path} is a folder; expected {FILES}")
     if not found.exists():
-        raise MlcError(f"{path}: no such file; expected FILE.py, FILE.py:function or FILE.mlir")
-    if found.suffix not in (".py", ".mlir"):
+        raise MlcError(f"{path}: no such file; expected {FILES}")
+    if found.suffix not in (".py", ".mlir", ".onnx"):
         reader = "; mlc build reads FILE.ll" if found.suffix == ".ll" else ""
-        raise MlcError(f"{path}: expected a file that ends in .py or .mlir{reader}")
+        raise MlcError(f"{path}: expected a file that ends in .py, .mlir or .onnx{reader}")
     return found, function or None
 
 
@@ -79,7 +81,7 @@ class Opened:
 def open_program(file: str, spec: str | None, given: Given) -> Opened:
     """The program of a command line."""
     path, function = split(file)
-    if path.suffix == ".py":
+    if path.suffix != ".mlir":
         return _lowered(path, load_function(path, function, given), spec)
     if spec is not None:
         raise UsageError(f"--spec: {spec!r}; {path} says the types of its arguments itself")
@@ -128,8 +130,12 @@ def options_of_module(module: ModuleOp, given: Given, *, runs: bool = False) -> 
 def load_function(path: Path, name: str | None, given: Given) -> AnyCompiled:
     """
     The compiled function called `name` of a file, or the only one there is, with its options but
-    for those given.
+    for those given; the model of FILE.onnx.
     """
+    if path.suffix == ".onnx":
+        from mlc.frontend.importers import onnx
+
+        return onnx.load(path).compiled(**given)
     if name is None:
         found = _compiled_functions(path)
         if len(found) != 1:
@@ -179,7 +185,7 @@ def program_at(line: Line) -> str:
     it, or the only one of its file.
     """
     path, _ = split(line.file)
-    if path.suffix == ".mlir":
+    if path.suffix != ".py":
         return line.file
     found = _compiled_functions(path)
     if len(found) == 1:

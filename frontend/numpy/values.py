@@ -74,7 +74,9 @@ def lift(value: object, function: str = "mlc") -> Tracer:
     if is_variants(value):
         return value.apply(partial(lift, function=function))
     if is_array(value):
-        dtype_row(value.dtype.newbyteorder("="), function)
+        row = dtype_row(value.dtype.newbyteorder("="), function)
+        if value.size <= here().literal:
+            return Tracer(here(), constant(value, row))
         # no name leads to it: the array itself is remembered and read at every call
         return here().hidden_argument(
             value, HiddenInput(object_path(value, name_of(value) or "array"))

@@ -93,6 +93,7 @@ class Trace:
         self.assumptions: list[Assumption] = []
         self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
         self.keep: list[object] = []  # what the ids above belong to
+        self.literal = -1  # arrays of so many elements or fewer are constants of the program
         self.varying: Mapping[Hashable, str] = {}  # numbers from outside that are inputs
         self.integers: dict[str, tuple[Path, int]] = {}  # arguments that are Python ints, by name
         self.made: list[weakref.ref[Value]] = []

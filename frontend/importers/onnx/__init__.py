@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from mlc.frontend.errors import NotSupportedError
+from mlc.dialects.errors import MlcError
 from mlc.frontend.importers.onnx import (
     control,
     elementwise,
@@ -23,11 +22,11 @@ from mlc.frontend.importers.onnx import (
     signal,
     windows,
 )
-from mlc.frontend.importers.onnx.graph import Graph, Model, Node, Reader, proto_of
+from mlc.frontend.importers.onnx.check import check
+from mlc.frontend.importers.onnx.graph import OnnxError, Reader, proto_of
 from mlc.frontend.importers.onnx.imported import Imported, Weights
-from mlc.frontend.importers.onnx.run import ROWS
 
-__all__ = ["Imported", "load"]
+__all__ = ["Imported", "OnnxError", "load"]
 
 _FAMILIES = (
     control, elementwise, learned, norms, quantised, reduce, resize, sampling, shape, signal,
@@ -52,39 +51,14 @@ def load(
     if weights not in ("constants", "arguments"):
         raise ValueError(f"weights={weights!r}; expected 'constants' or 'arguments'")
     onnx = import_module("onnx")
-    folder = None
-    if isinstance(model, str | os.PathLike):
-        path = Path(model)
-        folder = path.parent
-        model = proto_of(path)
-    read = Reader(folder).model(model)
-    missing = list(dict.fromkeys(_missing(read.graph.nodes, read, onnx, set())))
-    if missing:
-        raise NotSupportedError("not supported:\n  " + "\n  ".join(missing))
-    return Imported(read, weights)
-
-
-def _missing(nodes: Sequence[Node], model: Model, onnx: Any, met: set[int]) -> list[str]:
-    """Nodes that neither we nor ONNX's own definitions can compute; functions are looked into."""
-    found: list[str] = []
-    for node in nodes:
-        body = model.body_of(node)
-        if body is not None and id(body) not in met:
-            met.add(id(body))
-            found += _missing(body.nodes, model, onnx, met)
-        if not _is_known(node, model, onnx):
-            found.append(node.said)
-        for value in node.attributes.values():
-            if isinstance(value, Graph):
-                found += _missing(value.nodes, model, onnx, met)
-    return found
-
-
-def _is_known(node: Node, model: Model, onnx: Any) -> bool:
-    if node.kind in ROWS or model.body_of(node) is not None:
-        return True
+    path = Path(model) if isinstance(model, str | os.PathLike) else None
+    proto = model if path is None else proto_of(path)
     try:
-        schema = onnx.defs.get_schema(node.op, node.version, node.domain)
-    except onnx.defs.SchemaError:
-        return False
-    return bool(schema.has_function or schema.has_context_dependent_function)
+        read = Reader(path).model(proto)
+        check(read, onnx)
+    except MlcError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        what = "the model" if path is None else str(path)
+        raise OnnxError(f"{what} cannot be read: {type(error).__name__}: {error}") from error
+    return Imported(read, weights)

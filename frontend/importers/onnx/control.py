@@ -13,6 +13,8 @@ from mlc.frontend.trace.control import cond
 from mlc.frontend.trace.loops import scan, while_loop
 
 Array = Any
+UNROLLED, ITEMS = 64, 4096
+"""Trips that are traced one by one at most; more where a sequence is handed on."""
 
 
 @row("If")
@@ -34,10 +36,8 @@ def _loop(at: At, trips: Array = None, condition: Array = None, *carried: Array)
     count = len(carried)
     most = None if trips is None else at.number(trips, "the number of trips")
     going = True if condition is None else condition
-    ends_itself = body.outputs[0].name in {
-        n.outputs[0] for n in body.nodes if n.op in ("Identity", "Constant", "Cast")
-    }
-    if most is not None and is_known(going) and (ends_itself or most <= 64):
+    most_unrolled = UNROLLED if not any(isinstance(x, list) for x in carried) else ITEMS
+    if most is not None and is_known(going) and most <= most_unrolled:
         return _unrolled(at, body, most, bool(np.ravel(going)[0]), list(carried))
     first = tuple(traced(x) for x in carried)
     piles: tuple[Array, ...] = ()

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from importlib import import_module
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from mlc.lazy_dataclass import dataclass
 DEEPEST = 64  # graphs in graphs
 DOMAINS = ("", "ai.onnx")
 """Names of ONNX's own domain."""
+NARROW = ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
+"""Types of which several elements share a byte."""
 
 
 class OnnxError(MlcError, ValueError):
@@ -114,11 +117,13 @@ def proto_of(path: Path) -> Any:
 
 
 class Reader:
-    """Protos to data. `folder`: where weights may lie outside of the file."""
+    """Protos to data. `path`: the model's file, in whose folder weights may lie."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.onnx = import_module("onnx")
-        self.folder = folder
+        # a link's own folder too: caches of hubs keep links to a folder of all files
+        self.folders = [] if path is None else [path.parent.resolve(), path.resolve().parent]
+        self.folder = None if path is None else path.parent
 
     def model(self, proto: Any) -> Model:
         """A whole model."""
@@ -157,6 +162,9 @@ class Reader:
 
     def node(self, proto: Any, versions: Mapping[str, int], depth: int) -> Node:
         """A node."""
+        for text in (proto.op_type, proto.domain, *proto.input, *proto.output):
+            if not isinstance(text, str):
+                raise OnnxError(f"node {proto.name!r} says {text!r}, which is no text (UTF-8)")
         domain = "" if proto.domain in DOMAINS else proto.domain
         version = versions.get(domain, versions.get("ai.onnx", 1) if domain == "" else 1)
         return Node(
@@ -209,7 +217,10 @@ class Reader:
         """A tensor's elements."""
         if proto.data_location == self.onnx.TensorProto.EXTERNAL:
             return self._outside(proto)
-        return np.asarray(self.onnx.numpy_helper.to_array(proto))
+        try:
+            return np.asarray(self.onnx.numpy_helper.to_array(proto))
+        except (ValueError, TypeError, KeyError) as error:
+            raise OnnxError(f"weight {proto.name!r} {list(proto.dims)}: {error}") from None
 
     def sparse(self, proto: Any) -> NDArray[Any]:
         """A tensor of which only some elements are there, as a whole one."""
@@ -230,26 +241,26 @@ class Reader:
         parts = Path(location).parts
         if not location or "\0" in location or Path(location).is_absolute() or ".." in parts:
             raise OnnxError(f"{what}; expected a file in the model's folder")
-        folder = self.folder.resolve()
-        path = (folder / location).resolve()
-        if not path.is_relative_to(folder) or not path.is_file():
+        path = (self.folder / location).resolve()
+        if not any(path.is_relative_to(f) for f in self.folders) or not path.is_file():
             raise OnnxError(f"{what}, which is no file in the model's folder")
         dtype = dtype_of(proto.data_type)
-        if dtype is None:
-            raise OnnxError(f"{what}: its dtype {proto.data_type} is not supported")
-        shape, offset = tuple(proto.dims), int(said.get("offset", 0))
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        if (
-            offset < 0
-            or offset + size > os.path.getsize(path)
-            or int(said.get("length", size)) != size
-        ):
-            raise OnnxError(
-                f"{what} at {offset}, {size} bytes: the file is shorter, or says another length"
-            )
-        if not size:
-            return np.zeros(shape, dtype)
-        return np.asarray(np.memmap(path, dtype, "r", offset, shape))
+        if dtype is None or dtype.name in NARROW:
+            raise OnnxError(f"{what}: its dtype {proto.data_type} is not supported there")
+        shape = tuple(proto.dims)
+        size = prod(shape) * dtype.itemsize
+        try:
+            offset, length = int(said.get("offset", 0)), int(said.get("length", size))
+        except ValueError as error:
+            raise OnnxError(f"{what}: {error}") from None
+        if min((0, offset, *shape)) < 0 or length != size:
+            raise OnnxError(f"{what} at {offset}, {length} bytes: says another length than {size}")
+        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+            if offset + size > os.fstat(file.fileno()).st_size:
+                raise OnnxError(f"{what} at {offset}, {size} bytes: the file is shorter")
+            if not size:
+                return np.zeros(shape, dtype)
+            return np.asarray(np.memmap(file, dtype, "r", offset, shape))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.errors import ConcretizationError
 from mlc.frontend.importers.onnx.graph import Graph, Model, Node, Port
 from mlc.frontend.importers.onnx.run import Run
-from mlc.frontend.importers.onnx.values import PLACES
+from mlc.frontend.importers.onnx.values import PLACES, literals
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.trace.trace import current
 from mlc.frontend.trace.tracer import Tracer
@@ -140,7 +140,9 @@ class Imported:
         graph = self._model.graph
         if mine := {name: value(name) for name in self.weights if name in given}:
             graph = replace(graph, weights={**graph.weights, **mine})
-        found = Run(self._model).graph(graph, [value(port.name) for port in graph.inputs], {})
+        given_values = [value(port.name) for port in graph.inputs]
+        with literals(graph.weights if not mine else {}):
+            found = Run(self._model).graph(graph, given_values, {})
         return found[0] if len(found) == 1 else found
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from mlc.frontend.importers.onnx.values import (
     ON_SIZES,
     PLACES,
     has_sizes,
+    is_large,
     is_known,
     settled,
     size_of,
@@ -187,11 +188,17 @@ def _bound(node: Node, said: Mapping[str, Any]) -> Node:
 
 
 def _with_sizes(node: Node, inputs: list[Array]) -> list[Array]:
-    """Arrays of sizes are numbers of the program for all but those that compute with sizes."""
-    if not any(has_sizes(x) for x in inputs) or (node.kind in ON_SIZES and is_known(*inputs)):
+    """
+    Arrays of sizes are numbers of the program for all but those that compute with sizes, and large
+    arrays its inputs, where they meet what is not known.
+    """
+    if is_known(*inputs) and (node.kind in ON_SIZES or not any(has_sizes(x) for x in inputs)):
         return inputs
     places = PLACES.get(node.kind, ())
-    return [traced(x) if has_sizes(x) and k not in places else x for k, x in enumerate(inputs)]
+    return [
+        traced(x) if k not in places and (has_sizes(x) or is_large(x)) else x
+        for k, x in enumerate(inputs)
+    ]
 
 
 def _needed(nodes: Sequence[Node], name: str, given: set[str]) -> list[Node]:

@@ -8,21 +8,22 @@ sizes again: chains of shape arithmetic are NumPy's own functions on arrays of s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from mlc.frontend.numpy import creation
 from mlc.frontend.numpy.values import lift
-from mlc.frontend.trace.constant import written
+from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.symbolic import SymbolicDim, bounds
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 
 Array = Any
 LARGE = 1 << 16
-"""Arrays of more elements are read where they lie, and not part of the program's text."""
+"""Elements from which on arrays are read where they lie, and are not part of the program's text."""
 Size = Any
 """An int or a SymbolicDim."""
 
@@ -62,6 +63,11 @@ def has_sizes(value: Array) -> bool:
     )
 
 
+def is_large(value: Array) -> bool:
+    """Whether a known array is an input of the program where it meets what is not known."""
+    return isinstance(value, np.ndarray) and value.size > LARGE
+
+
 def of_sizes(sizes: Iterable[Size]) -> np.ndarray[Any, Any]:
     """The array of some sizes, along one axis."""
     return settled(_objects(list(sizes)))
@@ -76,10 +82,12 @@ def _objects(sizes: Sequence[Any]) -> np.ndarray[Any, Any]:
 
 def settled(value: Array) -> Array:
     """An array of numbers where no size in it varies; recorded where one is computed otherwise."""
-    if not isinstance(value, np.ndarray) or value.dtype.kind != "O":
-        if isinstance(value, SymbolicDim):
-            return _objects([value]).reshape(())
+    if isinstance(value, SymbolicDim):
+        return _objects([value]).reshape(())
+    if not isinstance(value, np.ndarray):
         return np.asarray(value) if isinstance(value, int) else value
+    if value.dtype.kind != "O":
+        return value if value.flags.c_contiguous else np.array(value, order="C")
     elements = list(value.flat)
     if any(isinstance(x, Tracer) for x in elements):
         return _recorded(elements, value.shape)
@@ -94,7 +102,7 @@ def settled(value: Array) -> Array:
 def _recorded(elements: Sequence[Any], shape: tuple[int, ...]) -> Tracer:
     lifted = [
         lift_size(x) if isinstance(x, SymbolicDim)
-        else x if isinstance(x, Tracer) else written(np.asarray(x))
+        else x if isinstance(x, Tracer) else lift(np.asarray(x))
         for x in elements
     ]  # fmt: skip
     if not shape:
@@ -109,9 +117,21 @@ def traced(value: Array) -> Any:
     if isinstance(value, SymbolicDim):
         return lift_size(value)
     array = np.asarray(value)
-    if has_sizes(array):
-        return _recorded(list(array.flat), array.shape)
-    return lift(array) if array.size > LARGE else written(array)
+    return _recorded(list(array.flat), array.shape) if has_sizes(array) else lift(array)
+
+
+@contextmanager
+def literals(weights: Mapping[str, np.ndarray[Any, Any]]) -> Generator[None]:
+    """Known arrays are constants of the program; the large ones inputs of it, by their names."""
+    trace = here()
+    before, trace.literal = trace.literal, LARGE
+    for name, array in weights.items():
+        if array.size > LARGE:
+            trace.hidden_argument(array, HiddenInput(object_path(array, name)))
+    try:
+        yield
+    finally:
+        trace.literal = before
 
 
 def is_known(*values: Array) -> bool:
