@@ -1,56 +1,15 @@
 # pyright: basic
-"""Models of ONNX as functions: families of ops, control flow, weights beside the file, refusals."""
+"""Models of ONNX as functions: families of ops, control flow, derivatives, refusals."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import mlc
-
-onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-helper, numpy_helper = onnx.helper, onnx.numpy_helper
-
-rng = np.random.default_rng(0)
-
-
-def f32(*shape: int) -> Any:
-    return rng.standard_normal(shape).astype(np.float32)
-
-
-def model(
-    nodes: list[Any],
-    inputs: dict[str, Any],
-    outputs: list[str],
-    weights: dict[str, Any] | None = None,
-    opset: int = 21,
-    functions: list[Any] | None = None,
-) -> Any:
-    """A model of nodes, for inputs like these arrays."""
-    ports = [
-        helper.make_tensor_value_info(
-            name, helper.np_dtype_to_tensor_dtype(np.asarray(x).dtype), np.shape(x)
-        )
-        for name, x in inputs.items()
-    ]
-    ends = [onnx.ValueInfoProto(name=name) for name in outputs]
-    initial = [numpy_helper.from_array(np.asarray(w), name) for name, w in (weights or {}).items()]
-    graph = helper.make_graph(nodes, "g", ports, ends, initial)
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("local", 1)]
-    return helper.make_model(graph, opset_imports=opsets, functions=functions or [])
-
-
-def ran(nodes: list[Any], inputs: dict[str, Any], outputs: list[str], **more: Any) -> Any:
-    return mlc.onnx.load(model(nodes, inputs, outputs, **more))(*inputs.values())
-
-
-def node(op: str, inputs: str, outputs: str, **attributes: Any) -> Any:
-    names = [[n if n != "-" else "" for n in text.split()] for text in (inputs, outputs)]
-    return helper.make_node(op, *names, **attributes)
-
+from tests.onnx_graphs import f32, helper, model, node, onnx, ran, rng
 
 def test_a_network_with_chains_of_shapes() -> None:
     """What PyTorch exports around a reshape: sizes that are computed of sizes."""
@@ -211,53 +170,6 @@ def test_derivatives_and_batches() -> None:
     slope = mlc.grad(lambda w: load(x, w).sum())(w)
     np.testing.assert_allclose(slope, x.T @ (1 - np.tanh(x @ w) ** 2), rtol=1e-4, atol=1e-5)
     assert mlc.vmap(load, in_axes=(None, 0))(x, np.stack([w, w])).shape == (2, 3, 2)
-
-
-# weights beside the file
-
-
-def saved(folder: Path, location: str, data: bytes | None, **more: str) -> Path:
-    weight = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[3])
-    weight.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in {"location": location, **more}.items():
-        weight.external_data.add(key=key, value=value)
-    made = model([node("Add", "x w", "y")], {"x": f32(3)}, ["y"])
-    made.graph.initializer.append(weight)
-    path = folder / "m.onnx"
-    path.write_bytes(made.SerializeToString())
-    if data is not None:
-        (folder / "w.bin").write_bytes(data)
-    return path
-
-
-def test_weights_are_mapped(tmp_path: Path) -> None:
-    w = np.arange(5, dtype=np.float32)
-    path = saved(tmp_path, "w.bin", w.tobytes(), offset="4", length="12")
-    assert mlc.onnx.load(path)(np.zeros(3, np.float32)).tolist() == [1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("location", "more", "said"),
-    [
-        ("../w.bin", {}, "expected a file in the model's folder"),
-        ("/etc/hostname", {}, "expected a file in the model's folder"),
-        ("none.bin", {}, "no file in the model's folder"),
-        ("link.bin", {}, "no file in the model's folder"),
-        ("w.bin", {"offset": "8"}, "the file is shorter"),
-        ("w.bin", {"offset": "-4"}, "the file is shorter"),
-        ("w.bin", {"length": "8"}, "says another length"),
-    ],
-)
-def test_weights_elsewhere_are_refused(
-    tmp_path: Path, location: str, more: dict[str, str], said: str
-) -> None:
-    outside = tmp_path / "secret"
-    outside.write_bytes(bytes(12))
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (folder / "link.bin").symlink_to(outside)
-    with pytest.raises(mlc.MlcError, match=said):
-        mlc.onnx.load(saved(folder, location, bytes(12), **more))
 
 
 def test_nodes_that_are_not_supported_are_listed() -> None:

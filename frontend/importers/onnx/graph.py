@@ -253,8 +253,10 @@ class Reader:
             offset, length = int(said.get("offset", 0)), int(said.get("length", size))
         except ValueError as error:
             raise OnnxError(f"{what}: {error}") from None
-        if min((0, offset, *shape)) < 0 or length != size:
-            raise OnnxError(f"{what} at {offset}, {length} bytes: says another length than {size}")
+        if min((0, offset, *shape)) < 0:
+            raise OnnxError(f"{what} at {offset}, of sizes {shape}; expected none below 0")
+        if length != size:
+            raise OnnxError(f"{what}: it says another length, {length} bytes; expected {size}")
         with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
             if offset + size > os.fstat(file.fileno()).st_size:
                 raise OnnxError(f"{what} at {offset}, {size} bytes: the file is shorter")

@@ -118,10 +118,11 @@ class Axes:
         left = np.ceil(places).astype(np.int64) - 1
         ratio = places - left  # in (0, 1]
         if self.mode == "nearest":
+            smaller = self.at.node.op == "Resize" and self.at.version == 10 and factor < 1
             right = {
                 "round_prefer_floor": ratio > 0.5, "round_prefer_ceil": ratio >= 0.5,
                 "floor": ratio == 1, "ceil": np.ones(len(ratio), bool),
-            }[self.nearest]  # fmt: skip
+            }["ceil" if smaller else self.nearest]  # fmt: skip
             return np.take(x, np.clip(left + right, 0, n - 1), axis=axis)
         begin, weights = self._weights(ratio, factor)
         matrix = np.zeros((len(places), n))

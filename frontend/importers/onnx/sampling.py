@@ -37,7 +37,7 @@ def _grid_sample(at: At, x: Array, grid: Array) -> Array:
         low, high = (0.0, n - 1.0) if corners else (-0.5, n - 0.5)
         if mode == "nearest":
             v = np.rint(v)
-        if around == "border":
+        if around == "border" and mode != "cubic":  # whose four neighbours are clipped instead
             v = np.clip(v, 0, n - 1)
         elif around == "reflection":
             v = _reflected(v, low, high)
@@ -198,7 +198,8 @@ def _roi_align(at: At, x: Array, rois: Array, images: Array) -> Array:
 
 def _samples(start: Array, bins: Array, counts: Array, step: Array, number: int) -> Array:
     """Where the samples numbered `step` of each bin lie. (R, number)."""
-    inside = (step + np.asarray(0.5, bins.dtype)) * bins / np.maximum(counts, 1).astype(bins.dtype)
+    place = traced(step).astype(bins.dtype) + _number(bins, 0.5)
+    inside = place * bins / np.maximum(counts, 1).astype(bins.dtype)
     return (start + inside)[:, None] + np.arange(number).astype(bins.dtype) * bins[:, None]
 
 
