@@ -38,7 +38,9 @@ def _loop(at: At, trips: Array = None, condition: Array = None, *carried: Array)
     going = True if condition is None else condition
     most_unrolled = UNROLLED if not any(isinstance(x, list) for x in carried) else ITEMS
     if most is not None and is_known(going) and most <= most_unrolled:
-        return _unrolled(at, body, most, bool(np.ravel(going)[0]), list(carried))
+        found = _unrolled(at, body, most, bool(np.ravel(going)[0]), list(carried))
+        if found is not None:
+            return found
     first = tuple(traced(x) for x in carried)
     piles: tuple[Array, ...] = ()
     if len(body.outputs) > 1 + count:
@@ -71,15 +73,20 @@ def _loop(at: At, trips: Array = None, condition: Array = None, *carried: Array)
     return (*values, *(pile[:trips] for pile in piles))
 
 
-def _unrolled(at: At, body: Any, most: int, going: bool, values: list[Array]) -> tuple[Array, ...]:
+def _unrolled(
+    at: At, body: Any, most: int, going: bool, values: list[Array]
+) -> tuple[Array, ...] | None:
+    """Trip by trip; None where the program computes whether there is another one."""
     stacked: list[list[Array]] = [[] for _ in body.outputs[1 + len(values) :]]
     k = 0
     while going and k < most:
         go, *found = at.inner(body, [np.array(k, np.int64), np.array(True), *values])
+        if not is_known(go):
+            return None
         values = found[: len(values)]
         for pile, x in zip(stacked, found[len(values) :], strict=True):
             pile.append(x)
-        going = bool(np.ravel(at.known(go, "whether it goes on"))[0])
+        going = bool(np.ravel(go)[0])
         k += 1
     return (*values, *(np.stack(pile) if pile else np.zeros(0, np.float32) for pile in stacked))
 

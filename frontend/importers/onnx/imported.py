@@ -101,6 +101,10 @@ class Imported:
             return self._traced({**fixed, **dict(zip(names, arguments, strict=True))})
 
         spelled = _spelled(names)
+        some = {
+            text: axes for name, text in zip(names, spelled, strict=True)
+            if name not in static and (axes := self._symbols.some(ports[name]))
+        }  # fmt: skip
         run.__name__ = run.__qualname__ = _spelled([self.__name__])[0]
         setattr(run, "__signature__", Signature([  # noqa: B010 - of a function, as inspect reads it
             Parameter(
@@ -110,7 +114,7 @@ class Imported:
             for name, text in zip(names, spelled, strict=True)
         ]))  # fmt: skip
         kept = [text for name, text in zip(names, spelled, strict=True) if name in static]
-        return compile_function(run, **{"static": kept, **options})
+        return compile_function(run, **{"static": kept, "dynamic": some or False, **options})
 
     def _given(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         names = [port.name for port in self.inputs]
@@ -157,19 +161,32 @@ class _Symbols:
         self._fixed: set[str] | None = set()  # None: all of them
 
     def spec(self, port: Port) -> Any:
-        """A port's type for the compiler; no annotation where the model leaves it open."""
-        if port.dtype is None or port.shape is None or self._fixed is None:
-            return Parameter.empty
-        sizes = [
-            n if isinstance(n, int) else self._size(n or f"{port.name}_{axis}")
-            for axis, n in enumerate(port.shape)
-        ]
-        if any(isinstance(n, str) and Dim.of(n).symbols() & self._fixed for n in sizes):
+        """A port's type for the compiler; no annotation where sizes of it are left open."""
+        sizes = self._sizes(port)
+        if port.dtype is None or port.shape is None or None in sizes:
             return Parameter.empty
         try:
             return TensorSpec(*sizes, dtype=port.dtype)
         except MlcError:
             return Parameter.empty  # a dtype that programs do not have: the call says so
+
+    def some(self, port: Port) -> dict[int, str]:
+        """The axes that vary of a port of which others decide."""
+        sizes = self._sizes(port)
+        if None not in sizes:
+            return {}
+        return {axis: n for axis, n in enumerate(sizes) if isinstance(n, str)}
+
+    def _sizes(self, port: Port) -> list[int | str | None]:
+        """A port's sizes; None for one that decides."""
+        found: list[int | str | None] = []
+        for axis, n in enumerate(port.shape or ()):
+            size = n if isinstance(n, int) else self._size(n or f"{port.name}_{axis}")
+            decides = isinstance(size, str) and (
+                self._fixed is None or Dim.of(size).symbols() & self._fixed
+            )
+            found.append(None if decides else size)
+        return found
 
     @staticmethod
     def _size(text: str) -> str:

@@ -72,22 +72,32 @@ class Windows:
     def part(self, x: Array, place: Sequence[int]) -> Array:
         """Of each window of a padded input the element at a place."""
         where = tuple(
-            slice(p * d, p * d + (c - 1) * s + 1 if c else p * d, s)
+            slice(p * d, p * d + (c - 1) * s + 1 if not _is_none(c) else p * d, s)
             for p, d, c, s in zip(place, self.apart, self.counts, self.strides, strict=True)
         )
         return x[(..., *where)]
+
+    @property
+    def empty(self) -> bool:
+        """Whether no window lies inside."""
+        return any(_is_none(count) for count in self.counts)
+
+
+def _is_none(count: Any) -> bool:
+    """Whether there are no windows; of a size that varies every call checks that there are."""
+    return isinstance(count, int) and count == 0
 
 
 def convolve(x: Array, w: Array, windows: Windows, groups: int) -> Array:
     """(N, C, …) by (F, C / groups, …), over windows of the padded x."""
     from mlc.frontend import nn
 
-    if len(windows.sizes) == 2 and x.dtype.kind == "f" and all(windows.counts):
+    if len(windows.sizes) == 2 and x.dtype.kind == "f" and not windows.empty:
         return nn.conv(
             traced(x), traced(w), stride=tuple(windows.strides), dilation=tuple(windows.apart),
             groups=groups,
         )  # fmt: skip
-    if len(windows.sizes) == 1 and x.dtype.kind == "f" and all(windows.counts):
+    if len(windows.sizes) == 1 and x.dtype.kind == "f" and not windows.empty:
         return nn.conv(
             traced(x)[:, :, None], traced(w)[:, :, None], stride=(1, windows.strides[0]),
             dilation=(1, windows.apart[0]), groups=groups,

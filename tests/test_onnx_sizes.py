@@ -1,0 +1,167 @@
+# pyright: basic
+"""Sizes that a model of ONNX names: one program serves all of them."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlc
+from tests.onnx_graphs import f32, helper, node, numpy_helper, onnx
+
+
+def load(
+    nodes: list[Any], inputs: dict[str, tuple[int, list[Any]]], outputs: list[str],
+    weights: dict[str, Any] | None = None, opset: int = 21,
+) -> Any:  # fmt: skip
+    """A model whose inputs have an element type and sizes, some of which are names."""
+    ports = [
+        helper.make_tensor_value_info(name, kind, sizes) for name, (kind, sizes) in inputs.items()
+    ]
+    ends = [onnx.ValueInfoProto(name=name) for name in outputs]
+    initial = [numpy_helper.from_array(np.asarray(w), name) for name, w in (weights or {}).items()]
+    graph = helper.make_graph(nodes, "g", ports, ends, initial)
+    return mlc.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]))
+
+
+def test_chains_of_shapes_are_sizes() -> None:
+    """Heads are split and joined, positions counted, and a mask made, for every length."""
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Gather", "s zero", "b"),
+        node("Gather", "s one", "t"),
+        node("Unsqueeze", "b ax", "b1"),
+        node("Unsqueeze", "t ax", "t1"),
+        node("Concat", "b1 t1 heads minus", "split", axis=0),
+        node("Reshape", "x split", "h"),
+        node("Transpose", "h", "ht", perm=[0, 2, 1, 3]),
+        node("Range", "zero_s t one_s", "line"),
+        node("Unsqueeze", "line ax1", "column"),
+        node("LessOrEqual", "line column", "mask"),
+        node("Mul", "t t", "tt"),
+        node("Div", "tt t", "t_again"),
+        node("Unsqueeze", "t_again ax", "t2"),
+        node("Concat", "t1 t2", "square", axis=0),
+        node("ConstantOfShape", "square", "none"),
+        node("Where", "mask none low", "bias"),
+        node("Transpose", "h", "hk", perm=[0, 2, 3, 1]),
+        node("MatMul", "ht hk", "scores"),
+        node("Add", "scores bias", "biased"),
+        node("Softmax", "biased", "p"),
+        node("MatMul", "p ht", "o"),
+        node("Transpose", "o", "ot", perm=[0, 2, 1, 3]),
+        node("Concat", "b1 t1 minus", "join", axis=0),
+        node("Reshape", "ot join", "y"),
+    ]
+    weights = {
+        "zero": np.int64(0), "one": np.int64(1), "ax": np.array([0]), "ax1": np.array([1]),
+        "heads": np.array([2]), "minus": np.array([-1]), "zero_s": np.int64(0),
+        "one_s": np.int64(1), "low": np.float32(-1e9),
+    }  # fmt: skip
+    f = load(nodes, {"x": (1, ["batch", "time", 6])}, ["y"], weights)
+    for b, t in ((2, 3), (1, 7), (4, 1), (3, 5)):
+        x = f32(b, t, 6)
+        h = x.reshape(b, t, 2, 3).transpose(0, 2, 1, 3)
+        scores = h @ h.swapaxes(2, 3) + np.where(np.tri(t, dtype=bool), 0, -1e9)
+        e = np.exp(scores - scores.max(-1, keepdims=True))
+        wanted = (e / e.sum(-1, keepdims=True) @ h).transpose(0, 2, 1, 3).reshape(b, t, 6)
+        np.testing.assert_allclose(f(x), wanted, rtol=1e-4, atol=1e-5)
+    assert len(f.programs()) == 1
+
+
+def test_a_cache_grows() -> None:
+    """Sizes are sums of others, in the declaration too, and the program divides by them."""
+    nodes = [
+        node("Concat", "past new", "all", axis=1),
+        node("Add", "all bias", "sum"),
+        node("Shape", "all", "length", start=1, end=2),
+        node("Concat", "minus length", "shape", axis=0),
+        node("Transpose", "sum", "turned", perm=[0, 2, 1]),
+        node("Reshape", "turned shape", "rows"),
+        node("Slice", "all begin end axis", "last"),
+    ]
+    weights = {
+        "minus": np.array([-1]), "begin": np.array([-1]), "end": np.array([2**63 - 1]),
+        "axis": np.array([1]),
+    }  # fmt: skip
+    sizes = {"past": ["B", "p", 4], "new": ["B", "n", 4], "bias": ["B", "p + n", 4]}
+    f = load(nodes, {k: (1, v) for k, v in sizes.items()}, ["all", "rows", "last"], weights)
+    for b, p, n in ((1, 2, 3), (2, 5, 1), (3, 6, 1)):
+        past, new, bias = f32(b, p, 4), f32(b, n, 4), f32(b, p + n, 4)
+        whole, rows, last = f(past, new, bias)
+        wanted = np.concatenate([past, new], 1)
+        np.testing.assert_array_equal(whole, wanted)
+        np.testing.assert_array_equal(rows, (wanted + bias).swapaxes(1, 2).reshape(-1, p + n))
+        np.testing.assert_array_equal(last, wanted[:, -1:])
+    assert len(f.programs()) == 1
+
+
+def test_images_of_any_size() -> None:
+    nodes = [
+        node("Conv", "x w", "c", pads=[1, 1, 1, 1]),
+        node("MaxPool", "c", "p", kernel_shape=[2, 2], strides=[2, 2]),
+        node("GlobalAveragePool", "p", "m"),
+        node("Flatten", "m", "y"),
+    ]
+    w = f32(3, 2, 3, 3)
+    f = load(nodes, {"x": (1, ["N", 2, "H", "W"])}, ["y"], {"w": w})
+    for shape in ((1, 2, 8, 6), (3, 2, 5, 9), (2, 2, 4, 4)):
+        x = f32(*shape)
+        wide = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (2, 3))
+        c = np.einsum("ncyxij,fcij->nfyx", windows, w)
+        h, v = (n // 2 for n in shape[2:])
+        pooled = c[:, :, : 2 * h, : 2 * v].reshape(shape[0], 3, h, 2, v, 2).max((3, 5))
+        np.testing.assert_allclose(f(x), pooled.mean((2, 3)), rtol=1e-4, atol=1e-5)
+    assert len(f.programs()) == 1
+
+
+def test_a_size_that_decides_is_part_of_the_program() -> None:
+    """How an image is resized depends on its height; the batch still varies."""
+    nodes = [node("Resize", "x - s", "y", mode="linear")]
+    scales = np.array([1, 1, 1.5, 1], np.float32)
+    f = load(nodes, {"x": (1, ["N", 1, "H", 4])}, ["y"], {"s": scales})
+    shapes = [f(f32(n, 1, h, 4)).shape for n, h in ((1, 4), (2, 4), (3, 6), (1, 6))]
+    assert shapes == [(1, 1, 6, 4), (2, 1, 6, 4), (3, 1, 9, 4), (1, 1, 9, 4)]
+    assert len(f.programs()) == 2
+
+
+def test_sizes_of_one_name_are_equal() -> None:
+    f = load([node("MatMul", "x y", "z")], {"x": (1, ["n", "m"]), "y": (1, ["m", "k"])}, ["z"])
+    assert f(f32(2, 3), f32(3, 4)).shape == (2, 4)
+    with pytest.raises(mlc.MlcError, match="the same symbol m, but they have 5 and 4"):
+        f(f32(2, 5), f32(4, 4))
+
+
+def test_names_that_python_cannot_spell() -> None:
+    f = load([node("Add", "in.1 in/1", "y")], {k: (1, ["a b", None]) for k in ("in.1", "in/1")},
+             ["y"])  # fmt: skip
+    assert f(f32(2, 3), f32(2, 3)).shape == (2, 3)
+    assert f(f32(4, 1), f32(4, 1)).shape == (4, 1)
+    assert list(signature(f.compiled()).parameters) == ["in_1", "in_1_2"]
+
+
+def test_weights_can_be_arguments() -> None:
+    w, x = f32(4, 3), f32(2, 4)
+    made = [node("MatMul", "x w", "h"), node("Tanh", "h", "t"), node("Reshape", "t s", "y")]
+    ends = [onnx.ValueInfoProto(name="y")]
+    graph = helper.make_graph(
+        made, "g", [helper.make_tensor_value_info("x", 1, ["N", 4])], ends,
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.array([-1]), "s")],
+    )  # fmt: skip
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    f = mlc.onnx.load(proto, weights="arguments")
+    assert [port.name for port in f.inputs] == ["x", "w"]  # a shape is no argument
+    np.testing.assert_allclose(f(x), np.tanh(x @ w).ravel(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(f(x, w=2 * w), np.tanh(x @ (2 * w)).ravel(), rtol=1e-5, atol=1e-6)
+    slopes = mlc.grad(lambda p: f(x, **p).sum())(dict(f.weights))
+    np.testing.assert_allclose(
+        slopes["w"], x.T @ (1 - np.tanh(x @ w) ** 2), rtol=1e-4, atol=1e-5
+    )
+    mlc.check_grads(lambda x, w: f(x, w=w).sum(), (x, w))
+    assert mlc.vmap(f)(f32(5, 2, 4)).shape == (5, 6)
+    with pytest.raises(ValueError, match="expected 'constants' or 'arguments'"):
+        mlc.onnx.load(proto, weights="none")  # pyright: ignore[reportArgumentType]
