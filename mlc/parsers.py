@@ -89,12 +89,16 @@ def _add_types(to: argparse.ArgumentParser) -> None:
 
 
 def _add_program(to: argparse.ArgumentParser, also: str = "") -> None:
-    to.add_argument("file", metavar="FILE", help=f"FILE.py, FILE.py:function or FILE.mlir{also}")
+    to.add_argument(
+        "file", metavar="FILE", help=f"FILE.py, FILE.py:function, FILE.mlir or FILE.onnx{also}"
+    )
 
 
 def _run(to: argparse.ArgumentParser) -> None:
     to.add_argument(
-        "file", metavar="FILE", help="FILE.py: the script; FILE.py:f or FILE.mlir: one function"
+        "file",
+        metavar="FILE",
+        help="FILE.py: the script; FILE.py:f, FILE.mlir, FILE.onnx: one function",
     )
     to.add_argument(
         "rest", nargs=argparse.REMAINDER, metavar="…",

@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 """Models of PyTorch as people export them, narrow and with random weights."""
 
 from __future__ import annotations
@@ -126,9 +126,7 @@ class Layer(nn.Module):
         self.norms = nn.ModuleList([nn.LayerNorm(WIDTH) for _ in range(2)])
         self.wide, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
-    def forward(
-        self, x: Tensor, mask: Tensor, past: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, mask: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
         batch, time, _ = x.shape
         given = self.norms[0](x) if self.before else x
         parts = self.three(given).view(batch, time, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
@@ -221,7 +219,10 @@ class Diffusion(nn.Module):
         self.norms = nn.ModuleList([nn.GroupNorm(4, channels) for _ in range(3)])
         self.first, self.second = (nn.Conv2d(channels, channels, 3, 1, 1) for _ in range(2))
         self.step = nn.Sequential(nn.Linear(32, channels), nn.SiLU(), nn.Linear(channels, channels))
-        self.three, self.out = nn.Conv2d(channels, 3 * channels, 1), nn.Conv2d(channels, channels, 1)
+        self.three, self.out = (
+            nn.Conv2d(channels, 3 * channels, 1),
+            nn.Conv2d(channels, channels, 1),
+        )
 
     def forward(self, x: Tensor, step: Tensor) -> Tensor:
         turn = step[:, None] * torch.exp(-math.log(1e4) * torch.arange(16) / 16)[None]

@@ -11,6 +11,7 @@ import pytest
 import mlc
 from tests.onnx_graphs import f32, helper, model, node, onnx, ran, rng
 
+
 def test_a_network_with_chains_of_shapes() -> None:
     """What PyTorch exports around a reshape: sizes that are computed of sizes."""
     x, w, b = f32(2, 3, 4), f32(12, 5), f32(5)

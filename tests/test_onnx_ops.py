@@ -28,7 +28,9 @@ def same(
         np.testing.assert_allclose(x, y, rtol=rtol, atol=1e-5)
 
 
-CUTS = list(itertools.product(("linear", "cubic", "nearest"), ("zeros", "border", "reflection"), (0, 1)))
+CUTS = list(
+    itertools.product(("linear", "cubic", "nearest"), ("zeros", "border", "reflection"), (0, 1))
+)
 
 
 @pytest.mark.parametrize(("mode", "around", "corners"), CUTS[::3] + CUTS[1::5])

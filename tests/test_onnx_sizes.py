@@ -158,9 +158,7 @@ def test_weights_can_be_arguments() -> None:
     np.testing.assert_allclose(f(x), np.tanh(x @ w).ravel(), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(f(x, w=2 * w), np.tanh(x @ (2 * w)).ravel(), rtol=1e-5, atol=1e-6)
     slopes = mlc.grad(lambda p: f(x, **p).sum())(dict(f.weights))
-    np.testing.assert_allclose(
-        slopes["w"], x.T @ (1 - np.tanh(x @ w) ** 2), rtol=1e-4, atol=1e-5
-    )
+    np.testing.assert_allclose(slopes["w"], x.T @ (1 - np.tanh(x @ w) ** 2), rtol=1e-4, atol=1e-5)
     mlc.check_grads(lambda x, w: f(x, w=w).sum(), (x, w))
     assert mlc.vmap(f)(f32(5, 2, 4)).shape == (5, 6)
     with pytest.raises(ValueError, match="expected 'constants' or 'arguments'"):

@@ -35,9 +35,7 @@ _FAMILIES = (
 """Whose import fills `ROWS`."""
 
 
-def load(
-    model: str | os.PathLike[str] | Any, *, weights: Weights = "constants"
-) -> Imported:
+def load(model: str | os.PathLike[str] | Any, *, weights: Weights = "constants") -> Imported:
     """
     A model, from its file or as a `ModelProto`, as a function of its inputs.
 

@@ -50,9 +50,7 @@ def _loop(at: At, trips: Array = None, condition: Array = None, *carried: Array)
                 " trips that is known, which they are at most"
             )
         _, *new = at.inner(body, [traced(np.int64(0)), traced(True), *first])
-        piles = tuple(
-            traced(full((most, *x.shape), 0, x.dtype)) for x in map(traced, new[count:])
-        )
+        piles = tuple(traced(full((most, *x.shape), 0, x.dtype)) for x in map(traced, new[count:]))
 
     def goes_on(state: Any) -> Array:
         k, go, *_ = state
@@ -61,12 +59,10 @@ def _loop(at: At, trips: Array = None, condition: Array = None, *carried: Array)
     def trip(state: Any) -> Any:
         k, _, values, piles = state
         go, *new = (traced(x) for x in at.inner(body, [k, traced(True), *values]))
-        kept = []
-        for pile, x in zip(piles, new[count:], strict=True):
-            pile = pile.copy()
+        higher = tuple(pile.copy() for pile in piles)
+        for pile, x in zip(higher, new[count:], strict=True):
             pile[k] = x
-            kept.append(pile)
-        return k + 1, go.reshape(()), tuple(new[:count]), tuple(kept)
+        return k + 1, go.reshape(()), tuple(new[:count]), higher
 
     state = traced(np.int64(0)), traced(going).reshape(()), first, piles
     trips, _, values, piles = while_loop(goes_on, trip, state)

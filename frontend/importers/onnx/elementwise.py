@@ -266,4 +266,4 @@ def _dropout(at: At, x: Array, ratio: Array = None, training: Array = None) -> A
         share = 0.5 if ratio is None else float(at.known(ratio, "ratio"))
         if share:
             raise at.refuse("training_mode with a ratio: random bits that only ONNX Runtime has")
-    return x, full(x.shape, True, bool)  # noqa: FBT003 - the element
+    return x, full(x.shape, True, bool)

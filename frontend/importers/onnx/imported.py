@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, Signature
 from typing import Any, Literal
@@ -126,10 +126,10 @@ class Imported:
                 f"{self.__name__} has no input {unknown[0]!r}; expected {', '.join(names)}"
             )
         for port in self.inputs:
-            x, shape = given.get(port.name), port.shape
-            if shape is not None and hasattr(x, "ndim") and x.ndim != len(shape):
+            shape, rank = port.shape, getattr(given.get(port.name), "ndim", None)
+            if shape is not None and rank is not None and rank != len(shape):
                 raise TypeError(
-                    f"{self.__name__}: input {port.name!r} has {x.ndim} axes; expected {len(shape)}"
+                    f"{self.__name__}: input {port.name!r} has {rank} axes; expected {len(shape)}"
                     f" ({', '.join(str(n or '?') for n in shape)})"
                 )
         return {k: x for k, x in given.items() if x is not None}
@@ -163,10 +163,11 @@ class _Symbols:
     def spec(self, port: Port) -> Any:
         """A port's type for the compiler; no annotation where sizes of it are left open."""
         sizes = self._sizes(port)
-        if port.dtype is None or port.shape is None or None in sizes:
+        known = [n for n in sizes if n is not None]
+        if port.dtype is None or port.shape is None or len(known) < len(sizes):
             return Parameter.empty
         try:
-            return TensorSpec(*sizes, dtype=port.dtype)
+            return TensorSpec(*known, dtype=port.dtype)
         except MlcError:
             return Parameter.empty  # a dtype that programs do not have: the call says so
 
@@ -199,8 +200,7 @@ class _Symbols:
         """Whether fewer sizes vary from now on: those that decided, else all."""
         if self._fixed is None:
             return False
-        found: set[str] = set(getattr(error, "symbols", ())) - self._fixed
-        if isinstance(error, ConcretizationError) and found:
+        if isinstance(error, ConcretizationError) and (found := error.symbols - self._fixed):
             self._fixed |= found
             return True
         self._fixed = None

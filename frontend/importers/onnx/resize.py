@@ -77,12 +77,12 @@ class Axes:
     ) -> Array:  # fmt: skip
         """The input with these axes resized."""
         lost: list[tuple[int, Known]] = []
-        for k, (axis, factor, size) in enumerate(zip(where, factors, sizes, strict=True)):
+        for k, (axis, factor, wanted) in enumerate(zip(where, factors, sizes, strict=True)):
             part = None if roi is None else roi[k]
-            if self.how != "tf_crop_and_resize" and factor == 1 and size == x.shape[axis]:
+            if self.how != "tf_crop_and_resize" and factor == 1 and wanted == x.shape[axis]:
                 continue
-            n, size = int(x.shape[axis]), int(size)
-            places = self._places(n, size, factor, part)
+            n = int(x.shape[axis])
+            places = self._places(n, int(wanted), factor, part)
             if self.how == "tf_crop_and_resize":
                 lost.append((axis, (places < 0) | (places > n - 1)))
                 places = np.clip(places, 0, n - 1)

@@ -26,7 +26,8 @@ def _number(x: Array, value: float) -> Array:
 @row("GridSample")
 def _grid_sample(at: At, x: Array, grid: Array) -> Array:
     """x: (N, C, *space), grid: (N, *out, axes), the last axis of x first; (N, C, *out)."""
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(m := at.get("mode", "linear"), m)
+    mode = str(at.get("mode", "linear"))
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     corners = bool(at.get("align_corners", 0))
     around = at.get("padding_mode", "zeros")
     space = x.shape[2:]
@@ -45,7 +46,7 @@ def _grid_sample(at: At, x: Array, grid: Array) -> Array:
         ends.append((low, high))
     line = np.arange(x.shape[0]).reshape(-1, *[1] * (grid.ndim - 2))
     inner = np.moveaxis(traced(x), 1, -1)  # what belongs together lies together
-    found = sum(
+    found: Array = sum(
         share[..., None] * _taken(inner, line, index, around, ends)
         for index, share in _neighbours(places, mode)
     )
@@ -100,13 +101,13 @@ def _taken(
     inside: Array = None
     clipped = []
     for axis, i in enumerate(index):
-        n = inner.shape[axis + 1]
+        n, place = inner.shape[axis + 1], i
         if around == "zeros":
             here = (i >= 0) & (i < n)
             inside = here if inside is None else inside & here
         elif around == "reflection":
-            i = np.trunc(_reflected(i.astype(np.float64), *ends[axis])).astype(np.int64)
-        clipped.append(np.clip(i, 0, n - 1))
+            place = np.trunc(_reflected(i.astype(np.float64), *ends[axis])).astype(np.int64)
+        clipped.append(np.clip(place, 0, n - 1))
     found = inner[(line, *clipped)]
     return found if inside is None else np.where(inside[..., None], found, _number(found, 0))
 
@@ -132,7 +133,7 @@ def _deform_conv(at: At, x: Array, w: Array, offset: Array, bias: Array = None,
     inner = np.moveaxis(traced(x).reshape(count * parts, channels // parts, *x.shape[2:]), 1, -1)
     places = [p.reshape(count * parts, *kernel, *out) for p in places]
     line = np.arange(count * parts).reshape(-1, 1, 1, 1, 1)
-    found = sum(
+    found: Array = sum(
         share[..., None] * _taken(inner, line, index, "zeros", ())
         for index, share in _neighbours(places, "linear")
     )
@@ -211,9 +212,9 @@ def _roi_parts(inner: Array, images: Array, ys: Array, xs: Array) -> list[Array]
         n = inner.shape[axis + 1]
         here = (v >= -1) & (v <= n)
         inside = here if inside is None else inside & here
-        v = np.clip(v, 0, n - 1)
-        first = np.floor(v)
-        t, whole = v - first, first.astype(np.int64)
+        place = np.clip(v, 0, n - 1)
+        first = np.floor(place)
+        t, whole = place - first, first.astype(np.int64)
         sides.append([(whole, 1 - t), (np.minimum(whole + 1, n - 1), t)])
     line = images.astype(np.int64).reshape(-1, 1, 1)
     return [

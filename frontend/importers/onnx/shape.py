@@ -216,9 +216,7 @@ def _grid(places: Array, axis: int) -> tuple[Array, ...]:
     rank = places.ndim
     lines = [arange(n).reshape([-1 if b == a else 1 for b in range(rank)])
              for a, n in enumerate(places.shape)]  # fmt: skip
-    return tuple(
-        places if a == axis else broadcast(lines[a], places.shape) for a in range(rank)
-    )
+    return tuple(places if a == axis else broadcast(lines[a], places.shape) for a in range(rank))
 
 
 @row("TensorScatter")

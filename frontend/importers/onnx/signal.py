@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ def _tf_idf(at: At, x: Array) -> Array:
     counted: list[Array] = []
     places: list[int] = []
     done = 0
-    for length, (first, last) in enumerate(zip(starts, starts[1:], strict=False), 1):
+    for length, (first, last) in enumerate(pairwise(starts), 1):
         grams = np.array(pool[first:last], np.int64).reshape(-1, length)
         mine, done = columns[done : done + len(grams)], done + len(grams)
         if shortest <= length <= longest and len(grams):

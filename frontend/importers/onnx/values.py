@@ -99,8 +99,8 @@ def settled(value: Array) -> Array:
     return value.astype(kind)
 
 
-def _recorded(elements: Sequence[Any], shape: tuple[int, ...]) -> Tracer:
-    lifted = [
+def _recorded(elements: Sequence[Any], shape: tuple[int, ...]) -> Array:
+    lifted: list[Array] = [
         lift_size(x) if isinstance(x, SymbolicDim)
         else x if isinstance(x, Tracer) else lift(np.asarray(x))
         for x in elements
@@ -169,7 +169,8 @@ def arange(start: Size, stop: Size | None = None, step: Size = 1, dtype: Any = n
         start, stop = 0, start
     if _varies((start, stop, step)):
         return creation.arange(start, stop, step, dtype)
-    return np.arange(start, stop, step, dtype)
+    bounds_of: tuple[Any, ...] = (start, stop, step)
+    return np.arange(*bounds_of, dtype=dtype)
 
 
 def broadcast(x: Array, shape: Sequence[Size]) -> Array:

@@ -137,7 +137,9 @@ def _conv_transpose(at: At, x: Array, w: Array, bias: Array = None) -> Array:
     apart = [int(n) for n in at.get("dilations") or [1] * rank]
     extra = [int(n) for n in at.get("output_padding") or [0] * rank]
     spans = [(n - 1) * d + 1 for n, d in zip(w.shape[2:], apart, strict=True)]
-    whole_sizes = [(n - 1) * s + span for n, s, span in zip(x.shape[2:], strides, spans, strict=True)]
+    whole_sizes = [
+        (n - 1) * s + span for n, s, span in zip(x.shape[2:], strides, spans, strict=True)
+    ]
     wanted, pads = at.get("output_shape"), at.get("pads") or [0] * 2 * rank
     how = at.get("auto_pad", "NOTSET")
     if wanted is None and how.startswith("SAME"):

@@ -29,7 +29,7 @@ import mlc
 # SHAPES-NOT: Traceback
 # NOARRAY:    run.py is no array file; expected .npy or .npz as np.save writes it
 # REFUSED:    double is compiled for (f32[B]), found (float64[3])
-# NOWHERE:    nowhere.py: no such file; expected FILE.py, FILE.py:function or FILE.mlir
+# NOWHERE:    nowhere.py: no such file; expected FILE.py, FILE.py:function, FILE.mlir or FILE.onnx
 
 
 @mlc.compile
