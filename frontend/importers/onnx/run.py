@@ -132,7 +132,9 @@ class Run:
                 found = function(At(self, node, values), *_with_sizes(node, inputs))
         except (MlcError, SpecialiseSignal):
             raise
-        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        except (
+            TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError
+        ) as error:  # fmt: skip
             raise OnnxError(f"{node.said}: {type(error).__name__}: {error}") from error
         return tuple(settled(x) for x in (found if isinstance(found, tuple) else (found,)))
 
