@@ -100,6 +100,13 @@ def test_signals() -> None:
     same([node("TfIdfVectorizer", "x", "y", **grams)], {"x": words}, ["y"])
 
 
+def test_large_windows_go_axis_by_axis() -> None:
+    x = f32(1, 2, 20, 24)
+    cut = {"kernel_shape": [7, 9], "strides": [3, 2], "pads": [1, 2, 1, 2], "dilations": [2, 1]}
+    for op in ("MaxPool", "AveragePool"):
+        same([node(op, "x", "y", **cut)], {"x": x}, ["y"], opset=21)
+
+
 def test_bits_and_caches() -> None:
     x = f32(3, 4)
     found = ran([node("BitCast", "x", "y", to=onnx.TensorProto.INT32)], {"x": x}, ["y"], opset=26)

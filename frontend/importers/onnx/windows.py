@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from math import ceil, prod
 from typing import Any
 
 import numpy as np
 
 from mlc.frontend.importers.onnx.run import ROWS, At, row, traced
-from mlc.frontend.importers.onnx.values import arange, full, some
+from mlc.frontend.importers.onnx.values import arange, full, some, taken
 
 Array = Any
+PLACES = 32
+"""Of a window, up to which its elements are combined one by one: a kernel of a few slices."""
 
 
 class Windows:
@@ -76,6 +79,21 @@ class Windows:
             for p, d, c, s in zip(place, self.apart, self.counts, self.strides, strict=True)
         )
         return x[(..., *where)]
+
+    def folded(self, x: Array, pair: Any, whole: Callable[[Array, int], Array]) -> Array:
+        """
+        Each window of a padded input as one element: `pair` combines two, `whole` an axis. Small
+        windows place by place, large ones axis by axis, whose program does not grow with them.
+        """
+        if prod(self.sizes) <= PLACES:
+            return reduce(pair, (self.part(x, place) for place in self.places()))
+        first = x.ndim - len(self.sizes)
+        for k, (n, d, c, s) in enumerate(
+            zip(self.sizes, self.apart, self.counts, self.strides, strict=True)
+        ):
+            places = arange(c)[:, None] * s + np.arange(n) * d
+            x = whole(taken(x, places, first + k), first + k + 1)
+        return x
 
     @property
     def empty(self) -> bool:
@@ -181,20 +199,16 @@ def _max_pool(at: At, x: Array) -> Any:
     windows = Windows(at, x.shape[2:], at.get("kernel_shape"))
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     wide = windows.padded(x, least)
+    if len(at.node.outputs) < 2 or not at.node.outputs[1]:
+        return windows.folded(wide, np.maximum, lambda v, axis: v.max(axis))
     best: Array = None
     place: Array = None
-    wants = len(at.node.outputs) > 1 and at.node.outputs[1]
-    numbers = windows.padded(_numbers(x, int(at.get("storage_order", 0))), 0) if wants else None
+    numbers = windows.padded(_numbers(x, int(at.get("storage_order", 0))), 0)
     for where in windows.places():
-        value = windows.part(wide, where)
-        if best is None:
-            best = value
-            place = windows.part(numbers, where) if wants else None
-            continue
-        if wants:
-            place = np.where(value > best, windows.part(numbers, where), place)
-        best = np.maximum(best, value)
-    return (best, place) if wants else best
+        value, number = windows.part(wide, where), windows.part(numbers, where)
+        place = number if best is None else np.where(value > best, number, place)
+        best = value if best is None else np.maximum(best, value)
+    return best, place
 
 
 def _numbers(x: Array, columns: int) -> Array:
@@ -237,21 +251,17 @@ def _average_pool(at: At, x: Array) -> Array:
         inside = np.pad(inside, [(0, 0), (0, 0), *((0, n) for n in windows.beyond)])
     else:
         inside = windows.padded(inside, 0)
-    total = count = 0
-    for where in windows.places():
-        total = total + windows.part(wide, where)
-        count = count + windows.part(inside, where)
-    return total / count
+    return _summed(windows, wide) / _summed(windows, inside)
+
+
+def _summed(windows: Windows, x: Array) -> Array:
+    return windows.folded(x, lambda a, b: a + b, lambda v, axis: v.sum(axis).astype(v.dtype))
 
 
 @row("LpPool")
 def _lp_pool(at: At, x: Array) -> Array:
     windows, p = Windows(at, x.shape[2:], at.get("kernel_shape")), at.get("p", 2)
-    wide = windows.padded(np.abs(x) ** p, 0)
-    total = 0
-    for where in windows.places():
-        total = total + windows.part(wide, where)
-    return total ** np.asarray(1 / p, x.dtype)
+    return _summed(windows, windows.padded(np.abs(x) ** p, 0)) ** np.asarray(1 / p, x.dtype)
 
 
 for _name, _fold in {
