@@ -8,7 +8,7 @@ Weights outside of the model's file are mapped, not copied, and only from the mo
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from importlib import import_module
 from math import prod
@@ -280,13 +280,3 @@ def dtype_of(kind: int) -> np.dtype[Any] | None:
     except (KeyError, TypeError):
         return None
     return None if found.kind in "OUS" else found
-
-
-def listed(value: Any) -> list[int]:
-    """Integers of an attribute or a known array."""
-    return [int(x) for x in np.ravel(value)]
-
-
-def sizes(shape: Sequence[Any]) -> tuple[int, ...]:
-    """Sizes as numbers."""
-    return tuple(int(n) for n in shape)
