@@ -76,11 +76,7 @@ class EntryState:
     @contextmanager
     def context(self) -> Generator[int, None, None]:
         """The address of a fresh context, for the slow entry."""
-        own = ctypes.c_size_t(self._support.context_new() or 0)
-        if not own.value:
-            raise MemoryError
-        count = ctypes.c_int64.from_address(self._words[abi.STATE_THREADS // 8])
-        ctypes.c_int64.from_address(own.value + abi.CTX_THREADS).value = count.value
+        own = ctypes.c_size_t(self.new_context())
         in_main_thread = signals.in_main_thread()
         counter = self._support.symbols["mlc_interrupts" if in_main_thread else "mlc_never"]
         ctypes.c_size_t.from_address(own.value + abi.CTX_CANCEL).value = counter
@@ -92,7 +88,33 @@ class EntryState:
                 yield own.value
         finally:
             self._support.restore_float_state(flags)
-            self._support.contexts_free(ctypes.addressof(own))
+            self.free_context(own.value)
+
+    def new_context(self) -> int:
+        """The address of a fresh context, which `free_context` frees."""
+        context = self._support.context_new() or 0
+        if not context:
+            raise MemoryError
+        ctypes.c_int64.from_address(context + abi.CTX_THREADS).value = self.threads.value
+        return context
+
+    @property
+    def threads(self) -> ctypes.c_int64:
+        """Where the thread count of calls stands."""
+        return ctypes.c_int64.from_address(self._words[abi.STATE_THREADS // 8])
+
+    def free_context(self, context: int) -> None:
+        """Free a context, with its arena."""
+        self._support.contexts_free(ctypes.addressof(ctypes.c_size_t(context)))
+
+    def raise_from(self, status: int, context: int) -> NoReturn:
+        """Raise what a status other than 0 means, with the context's error word."""
+        site, value, extent = (
+            ctypes.c_int64.from_address(context + offset).value
+            for offset in (abi.CTX_ERROR_SITE, abi.CTX_ERROR_VALUE, abi.CTX_ERROR_EXTENT)
+        )
+        self.raise_status(status, site, value, extent)
+        raise AssertionError
 
     def release_idle(self) -> None:
         """Free the contexts, with their arenas, that no call is using."""
@@ -143,6 +165,23 @@ class LoadedEntry:
     def set_threads(self, thread_count: int | None) -> None:
         """Threads of this entry; None follows `mlc.set_threads`."""
         self._alive().set_threads(thread_count)
+
+    @property
+    def threads(self) -> ctypes.c_int64:
+        """Where the thread count of calls stands."""
+        return self._alive().threads
+
+    def new_context(self) -> int:
+        """The address of a context for calls by address, which do not see Ctrl-C."""
+        return self._alive().new_context()
+
+    def free_context(self, context: int) -> None:
+        """Free a context of `new_context`, with its arena."""
+        self._alive().free_context(context)
+
+    def raise_status(self, status: int, context: int) -> NoReturn:
+        """Raise what a call's status and its context's error word say."""
+        self._alive().raise_from(status, context)
 
     def close(self) -> None:
         """Drop this object's hold; the code is unloaded when the last copy of `builtin` is gone."""

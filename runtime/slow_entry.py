@@ -98,11 +98,7 @@ class SlowEntry:
                 _pointers([out.ctypes.data for out in outs]),
             )
             if status != abi.STATUS_OK:
-                site, value, extent = (
-                    ctypes.c_int64.from_address(ctx + offset).value
-                    for offset in (abi.CTX_ERROR_SITE, abi.CTX_ERROR_VALUE, abi.CTX_ERROR_EXTENT)
-                )
-                self._state.raise_status(status, site, value, extent)
+                self._state.raise_from(status, ctx)
         results = [
             out if spec.dims or spec.alias_of is not None else out[()]
             for spec, out in zip(self._signature.results, outs, strict=True)

@@ -1,0 +1,166 @@
+# pyright: basic
+"""Rows of ops that go element by element."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mlc.frontend import nn
+from mlc.frontend.importers.fx.run import ROWS, At, row
+from mlc.frontend.trace.tracer import Tracer
+
+Array = Any
+
+
+def cast(x: Array, dtype: np.dtype[Any]) -> Array:
+    """An operand in the element type of the result; Python numbers take it by themselves."""
+    return x.astype(dtype) if isinstance(x, Tracer) and x.dtype != dtype else x
+
+
+UNARY: dict[str, Callable[[Array], Array]] = {
+    "abs": np.abs, "neg": np.negative, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
+    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt,
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
+    "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
+    "acosh": np.arccosh, "atanh": np.arctanh, "floor": np.floor, "ceil": np.ceil,
+    "trunc": np.trunc, "round": np.rint, "sign": np.sign, "sgn": np.sign,
+    "reciprocal": lambda x: 1 / x, "rsqrt": lambda x: 1 / np.sqrt(x),
+    "square": np.square, "erf": nn.activation.erf, "erfc": lambda x: 1 - nn.activation.erf(x),
+    "sigmoid": nn.sigmoid, "relu": nn.relu, "silu": nn.silu, "hardswish": nn.hard_swish,
+    "hardsigmoid": nn.hard_sigmoid, "relu6": nn.relu6, "mish": nn.mish,
+    "bitwise_not": np.invert, "angle": np.angle, "conj_physical": np.conj,
+}  # fmt: skip
+"""Computed in the element type of the result."""
+
+TESTS: dict[str, Callable[[Array], Array]] = {
+    "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "logical_not": np.logical_not,
+    "signbit": np.signbit, "real": np.real, "imag": np.imag,
+    "clone": lambda x: x, "alias": lambda x: x, "detach": lambda x: x, "_to_copy": lambda x: x,
+    "lift_fresh_copy": lambda x: x, "contiguous": lambda x: x, "_conj": np.conj,
+    "convert_element_type": lambda x: x,
+}  # fmt: skip
+"""Computed in the element type of the operand, converted after."""
+
+BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "mul": operator.mul, "remainder": np.remainder, "fmod": np.fmod, "maximum": np.maximum,
+    "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "atan2": np.arctan2,
+    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "copysign": np.copysign, "hypot": np.hypot, "pow": operator.pow,
+    "bitwise_left_shift": operator.lshift, "bitwise_right_shift": operator.rshift,
+}  # fmt: skip
+"""Computed in the element type of the result."""
+
+COMPARED: dict[str, Callable[[Array, Array], Array]] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+    "ge": np.greater_equal,
+}  # fmt: skip
+"""Computed in the element type in which the operands meet."""
+
+LOGICAL = {"logical_and": np.logical_and, "logical_or": np.logical_or,
+           "logical_xor": np.logical_xor}  # fmt: skip
+
+
+def _unary(f: Callable[[Array], Array]) -> Callable[..., Array]:
+    return lambda at, x: f(cast(x, at.dtype))
+
+
+def _test(f: Callable[[Array], Array]) -> Callable[..., Array]:
+    return lambda at, x, *_: f(x)
+
+
+def _binary(f: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    return lambda at, x, y: f(cast(x, at.dtype), cast(y, at.dtype))
+
+
+def _compared(f: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    def compare(at: At, x: Array, y: Array) -> Array:
+        dtype = at.common()
+        return f(cast(x, dtype), cast(y, dtype))
+
+    return compare
+
+
+ROWS.update(
+    {name: _unary(f) for name, f in UNARY.items()}
+    | {name: _test(f) for name, f in TESTS.items()}
+    | {name: _binary(f) for name, f in BINARY.items()}
+    | {name: _compared(f) for name, f in COMPARED.items()}
+    | {name: lambda at, x, y, f=f: f(x, y) for name, f in LOGICAL.items()}
+)
+
+
+@row("add")
+def _add(at: At, x: Array, y: Array, *, alpha: Any = 1) -> Array:
+    x, y = cast(x, at.dtype), cast(y, at.dtype)
+    return x + (y if alpha == 1 else y * alpha)
+
+
+@row("sub")
+def _sub(at: At, x: Array, y: Array, *, alpha: Any = 1) -> Array:
+    x, y = cast(x, at.dtype), cast(y, at.dtype)
+    return x - (y if alpha == 1 else y * alpha)
+
+
+@row("rsub")
+def _rsub(at: At, x: Array, y: Array, alpha: Any = 1) -> Array:
+    x, y = cast(x, at.dtype), cast(y, at.dtype)
+    return y - (x if alpha == 1 else x * alpha)
+
+
+@row("div")
+def _div(at: At, x: Array, y: Array, *, rounding_mode: str | None = None) -> Array:
+    x, y = cast(x, at.dtype), cast(y, at.dtype)
+    if rounding_mode == "floor":
+        return np.floor_divide(x, y)
+    if rounding_mode == "trunc" and at.dtype.kind in "iu":
+        found = np.floor_divide(x, y)
+        return found + ((found < 0) & (found * y != x))
+    return np.trunc(x / y) if rounding_mode == "trunc" else x / y
+
+
+@row("where")
+def _where(at: At, condition: Array, x: Array, y: Array) -> Array:
+    return np.where(condition, cast(x, at.dtype), cast(y, at.dtype))
+
+
+@row("clamp", "clamp_min", "clamp_max", "hardtanh")
+def _clamp(at: At, x: Array, low: Any = None, high: Any = None, **options: Any) -> Array:
+    name = at.node.target.__name__
+    low, high = options.get("min", low), options.get("max", high)
+    if name.startswith("clamp_max"):
+        low, high = None, low
+    if name.startswith("hardtanh"):
+        low, high = -1 if low is None else low, 1 if high is None else high
+    x = cast(x, at.dtype)
+    x = x if low is None else np.maximum(x, cast(low, at.dtype))
+    return x if high is None else np.minimum(x, cast(high, at.dtype))
+
+
+@row("gelu")
+def _gelu(at: At, x: Array, *, approximate: str = "none") -> Array:
+    return nn.gelu(x, approximate=approximate == "tanh")
+
+
+@row("leaky_relu")
+def _leaky_relu(at: At, x: Array, slope: Any = 0.01) -> Array:
+    return nn.leaky_relu(x, slope)
+
+
+@row("softplus")
+def _softplus(at: At, x: Array, beta: Any = 1, threshold: Any = 20) -> Array:
+    return np.where(x * beta > threshold, x, nn.softplus(x * beta) / beta)
+
+
+@row("addcmul")
+def _addcmul(at: At, x: Array, y: Array, z: Array, *, value: Any = 1) -> Array:
+    product = cast(y, at.dtype) * cast(z, at.dtype)
+    return cast(x, at.dtype) + (product if value == 1 else product * value)
+
+
+@row("lerp")
+def _lerp(at: At, x: Array, y: Array, weight: Any) -> Array:
+    return x + weight * (y - x)

@@ -1,0 +1,168 @@
+# pyright: basic
+"""A graph of PyTorch as a callable: compiled pieces, and what PyTorch runs between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from operator import itemgetter
+from typing import Any
+
+from mlc.frontend.importers.fx.dropout import with_masks_first
+from mlc.frontend.importers.fx.piece import Piece
+from mlc.frontend.importers.fx.reports import GraphReport, note
+from mlc.frontend.importers.fx.run import Refused, is_size
+from mlc.frontend.importers.fx.stages import Stage, is_store, is_worth, stages
+
+Node = Any
+Call = Callable[[list[Any]], Any]
+
+
+def compiled(module: Any, name: str) -> Call:
+    """A function of the list of a graph's arguments, which it empties."""
+    refused: dict[Node, str] = {}
+    with_masks_first(module)
+    while True:
+        parts = stages(module.graph, refused.keys())
+        if not is_worth(parts):
+            note(GraphReport.of(name, parts, refused, whole=True))
+            return _eager(module)
+        try:
+            made = Graph(module, parts)
+        except Refused as refusal:
+            refused[refusal.node] = refusal.why
+            continue
+        note(GraphReport.of(name, parts, refused, whole=False))
+        return made.call
+
+
+def _eager(module: Any) -> Call:
+    def run(arguments: list[Any]) -> Any:
+        given = list(arguments)
+        arguments.clear()
+        return module.forward(*given)
+
+    return run
+
+
+class Graph:
+    """The stages of a graph, compiled."""
+
+    def __init__(self, module: Any, parts: Sequence[Stage]) -> None:
+        self._module = module
+        self._nodes = list(module.graph.nodes)
+        self._places = {n: k for k, n in enumerate(n for n in self._nodes if n.op == "placeholder")}
+        (output,) = (n for n in self._nodes if n.op == "output")
+        self._results = list(output.args[0])
+        self._symbols = _symbols(list(self._places))
+        wanted = {n for n in self._results if hasattr(n, "meta")}
+        self._steps: list[tuple[tuple[Node, ...], Piece | None]] = []
+        for k, stage in enumerate(parts):
+            later = [*(n for s in parts[k + 1 :] for n in (*s.eager, *s.compiled))]
+            used = wanted | {i for n in later for i in n.all_input_nodes}
+            inside = [n for n in stage.compiled if n in used and not is_store(n)]
+            inside = [n for n in inside if not _is_several(n)]
+            eager = tuple(n for n in stage.eager if not is_size(n) or _host_wanted(n, parts, wanted))
+            piece = Piece(stage.compiled, inside) if stage.compiled else None
+            self._steps.append((eager, piece))
+        self.call = self._chosen()
+
+    def _chosen(self) -> Call:
+        """The shortest way of those that serve the graph."""
+        if len(self._steps) == 1 and not self._steps[0][0] and self._steps[0][1] is not None:
+            direct = self._direct(self._steps[0][1])
+            if direct is not None:
+                return direct
+        return self._run
+
+    def _direct(self, piece: Piece) -> Call | None:
+        """One piece: its results and arguments are those of the graph."""
+        if piece.symbols or not all(n in self._places for n in piece.inputs):
+            return None
+        known = {node: ("made", k) for k, node in enumerate(piece.outputs)}
+        known |= {node: ("given", k) for node, k in self._places.items()}
+        results: list[Any] = [known[n] if hasattr(n, "meta") else ("same", n) for n in self._results]
+        inputs = [self._places[n] for n in piece.inputs]
+        plain = [r for r in results] == [("made", k) for k in range(len(results))]
+        pick = _picker(inputs)
+
+        def call(arguments: list[Any]) -> Any:
+            found = piece(pick(arguments), {})
+            if plain:
+                arguments.clear()
+                return found
+            tables = {"made": found, "given": list(arguments)}
+            arguments.clear()
+            return [k if how == "same" else tables[how][k] for how, k in results]
+
+        return call
+
+    def _run(self, arguments: list[Any]) -> Any:
+        values: dict[Node, Any] = {n: arguments[k] for n, k in self._places.items()}
+        arguments.clear()
+        symbols = {s: read(values) for s, read in self._symbols.items()}
+        for eager, piece in self._steps:
+            for node in eager:
+                values[node] = self._by_torch(node, values)
+            if piece is not None:
+                tensors = [self._value(n, values) for n in piece.inputs]
+                made = piece(tensors, symbols)
+                values.update(zip(piece.outputs, made, strict=True))
+        return [self._value(n, values) for n in self._results]
+
+    def _by_torch(self, node: Node, values: dict[Node, Any]) -> Any:
+        fx = import_module("torch").fx
+
+        def value(n: Node) -> Any:
+            return self._value(n, values)
+
+        args = fx.node.map_arg(node.args, value)
+        kwargs = fx.node.map_arg(node.kwargs, value)
+        return node.target(*args, **kwargs)
+
+    def _value(self, node: Any, values: dict[Node, Any]) -> Any:
+        if not hasattr(node, "meta"):
+            return node
+        if node.op == "get_attr":
+            found = self._module
+            for part in node.target.split("."):
+                found = getattr(found, part)
+            return found
+        return values[node]
+
+
+def _picker(places: Sequence[int]) -> Callable[[list[Any]], list[Any]]:
+    if len(places) == 1:
+        (place,) = places
+        return lambda arguments: [arguments[place]]
+    if not places:
+        return lambda arguments: []
+    take = itemgetter(*places)
+    return lambda arguments: list(take(arguments))
+
+
+def _is_several(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), tuple | list)
+
+
+def _host_wanted(node: Node, parts: Sequence[Stage], wanted: set[Node]) -> bool:
+    """Whether a number that sizes decide is needed at run time, beside in compiled pieces."""
+    eager = {n for s in parts for n in s.eager}
+    return node in wanted or any(user in eager for user in node.users)
+
+
+def _symbols(placeholders: Sequence[Node]) -> dict[str, Callable[[dict[Node, Any]], int]]:
+    """How each symbol is read from the arguments."""
+    found: dict[str, Callable[[dict[Node, Any]], int]] = {}
+    torch = import_module("torch")
+    for node in placeholders:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt) and value.node.expr.is_Symbol:
+            found.setdefault(str(value.node.expr), lambda values, n=node: int(values[n]))
+        if isinstance(value, torch.Tensor):
+            for axis, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                    found.setdefault(
+                        str(size.node.expr), lambda values, n=node, a=axis: values[n].shape[a]
+                    )
+    return found

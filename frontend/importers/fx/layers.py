@@ -1,0 +1,170 @@
+# pyright: basic
+"""Rows of whole layers: norms, attention, recurrent cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlc.frontend import nn
+from mlc.frontend.importers.fx.run import At, row
+from mlc.frontend.numpy.creation import arange, full
+from mlc.frontend.trace.loops import scan
+from mlc.frontend.transforms.derivatives import vjp
+
+Array = Any
+
+
+@row("_softmax", "softmax", "_safe_softmax")
+def _softmax(at: At, x: Array, axis: int, wide: Any = None) -> Array:
+    return nn.softmax(x.astype(at.dtype), axis) if x.ndim else full((), 1, at.dtype)
+
+
+@row("_log_softmax", "log_softmax")
+def _log_softmax(at: At, x: Array, axis: int, wide: Any = None) -> Array:
+    return nn.log_softmax(x.astype(at.dtype), axis) if x.ndim else full((), 0, at.dtype)
+
+
+def _standard(x: Array, axes: Sequence[int], epsilon: float) -> tuple[Array, Array, Array]:
+    """(x - mean) / deviation, with both as axes of one."""
+    mean = x.mean(tuple(axes), keepdims=True)
+    centred = x - mean
+    inverse = 1 / np.sqrt((centred * centred).mean(tuple(axes), keepdims=True) + epsilon)
+    return centred * inverse, mean, inverse
+
+
+@row("native_layer_norm")
+def _layer_norm(
+    at: At, x: Array, shape: Sequence[Any], scale: Array, bias: Array, epsilon: float
+) -> tuple[Array, ...]:
+    found, mean, inverse = _standard(x, range(x.ndim - len(shape), x.ndim), epsilon)
+    found = found if scale is None else found * scale
+    return found if bias is None else found + bias, mean, inverse
+
+
+@row("native_group_norm")
+def _group_norm(
+    at: At, x: Array, scale: Array, bias: Array, count: Any, channels: Any, space: Any,
+    groups: int, epsilon: float,
+) -> tuple[Array, ...]:  # fmt: skip
+    found, mean, inverse = _standard(x.reshape((count, groups, -1)), [2], epsilon)
+    found = found.reshape(x.shape)
+    found = found if scale is None else found * per_channel(scale, x.ndim)
+    found = found if bias is None else found + per_channel(bias, x.ndim)
+    return found, mean[:, :, 0], inverse[:, :, 0]
+
+
+def per_channel(v: Array, rank: int) -> Array:
+    """A line along the second axis."""
+    return v.reshape((-1, *[1] * (rank - 2)))
+
+
+def _scaled(x: Array, mean: Array, inverse: Array, scale: Array, bias: Array) -> Array:
+    factor = inverse if scale is None else scale * inverse
+    found = (x - per_channel(mean, x.ndim)) * per_channel(factor, x.ndim)
+    return found if bias is None else found + per_channel(bias, x.ndim)
+
+
+@row("_native_batch_norm_legit_no_training")
+def _batch_norm(
+    at: At, x: Array, scale: Array, bias: Array, mean: Array, variance: Array,
+    momentum: float, epsilon: float,
+) -> tuple[Array, ...]:  # fmt: skip
+    none = full((0,), 0, at.dtype)
+    found = _scaled(x, mean, 1 / np.sqrt(variance + epsilon), scale, bias)
+    return found, none, none
+
+
+@row("_native_batch_norm_legit_functional", "_native_batch_norm_legit")
+def _batch_norm_training(
+    at: At, x: Array, scale: Array, bias: Array, *given: Any
+) -> tuple[Array, ...]:
+    *running, training, momentum, epsilon = given
+    if not training:
+        kept = _scaled(x, running[0], 1 / np.sqrt(running[1] + epsilon), scale, bias)
+        none = full((0,), 0, at.dtype)
+        return kept, none, none, *running
+    axes = (0, *range(2, x.ndim))
+    mean = x.mean(axes)
+    variance = ((x - per_channel(mean, x.ndim)) ** 2).mean(axes)
+    inverse = 1 / np.sqrt(variance + epsilon)
+    found = _scaled(x, mean, inverse, scale, bias)
+    if not running:
+        return found, mean, inverse
+    count: Any = 1
+    for axis in axes:
+        count = count * x.shape[axis]
+    spread = variance * (count / (count - 1))
+    before, after = 1 - momentum, momentum
+    return (
+        found, mean, inverse,
+        running[0] * before + mean * after,
+        running[1] * before + spread * after,
+    )  # fmt: skip
+
+
+# attention
+
+
+def _scores(q: Array, k: Array, mask: Array, causal: bool, scale: Any) -> Array:
+    scores = (q * (scale or q.shape[-1] ** -0.5)) @ np.swapaxes(k, -1, -2)
+    if causal:
+        here = arange(q.shape[-2])[:, None] >= arange(k.shape[-2])[None, :]
+        scores = np.where(here, scores, -np.inf).astype(q.dtype)
+    if mask is None:
+        return scores
+    return np.where(mask, scores, -np.inf).astype(q.dtype) if mask.dtype == bool else scores + mask
+
+
+def _attention(q: Array, k: Array, v: Array, mask: Array, causal: bool, scale: Any) -> Array:
+    return nn.softmax(_scores(q, k, mask, causal, scale), -1) @ v
+
+
+@row("_scaled_dot_product_flash_attention_for_cpu")
+def _flash(
+    at: At, q: Array, k: Array, v: Array, rate: float = 0.0, causal: bool = False, *,
+    attn_mask: Array = None, scale: Any = None,
+) -> tuple[Array, Array]:  # fmt: skip
+    if rate:
+        raise at.refuse("attention with dropout")
+    total = nn.logsumexp(_scores(q, k, attn_mask, causal, scale), -1) if at.uses(1) else None
+    return _attention(q, k, v, attn_mask, causal, scale), total
+
+
+@row("_scaled_dot_product_flash_attention_for_cpu_backward")
+def _flash_backward(
+    at: At, g: Array, q: Array, k: Array, v: Array, out: Array, total: Array, rate: float,
+    causal: bool, *, attn_mask: Array = None, scale: Any = None,
+) -> tuple[Array, ...]:  # fmt: skip
+    _, pull = vjp(lambda q, k, v: _attention(q, k, v, attn_mask, causal, scale), q, k, v)
+    return pull(g)
+
+
+# recurrent layers
+
+
+@row("mkldnn_rnn_layer")
+def _lstm(
+    at: At, x: Array, w: Array, r: Array, b: Array, c: Array, h: Array, cell: Array,
+    backwards: bool, sizes: Sequence[Any], mode: int, hidden: int, layers: int, biased: bool,
+    both: bool, first: bool, train: bool,
+) -> tuple[Array, ...]:  # fmt: skip
+    """One layer of an LSTM (mode 2), in one direction; x is (time, batch, inputs)."""
+    if mode != 2 or both or sizes or layers != 1 or train:
+        raise at.refuse("a recurrent layer other than an LSTM in one direction")
+    each = x @ w.T + (b + c if biased else 0)
+
+    def step(state: tuple[Array, Array], item: Array) -> tuple[tuple[Array, Array], Array]:
+        last, kept = state
+        i, f, new, o = np.split(item + last @ r.T, 4, axis=-1)
+        kept = nn.sigmoid(f) * kept + nn.sigmoid(i) * np.tanh(new)
+        found = nn.sigmoid(o) * np.tanh(kept)
+        return (found, kept), found
+
+    start = (h.reshape(h.shape[-2:]), cell.reshape(cell.shape[-2:]))
+    (last, kept), ys = scan(step, start, each, reverse=backwards)
+    none = full((0,), 0, np.uint8)
+    shape = h.shape
+    return ys, last.reshape(shape), kept.reshape(shape), none

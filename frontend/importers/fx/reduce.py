@@ -1,0 +1,149 @@
+# pyright: basic
+"""Rows of reductions, scans, sorts and products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlc.frontend.importers.fx.elementwise import cast
+from mlc.frontend.importers.fx.run import ROWS, At, row
+from mlc.frontend.numpy.creation import arange, full
+
+Array = Any
+
+
+def axes_of(x: Array, axes: Any) -> tuple[int, ...]:
+    """Axes as PyTorch says them: none are all."""
+    if axes is None or (isinstance(axes, list | tuple) and not axes):
+        return tuple(range(x.ndim))
+    several = axes if isinstance(axes, list | tuple) else [axes]
+    return tuple(axis % max(1, x.ndim) for axis in several) if x.ndim else ()
+
+
+def _folded(name: str) -> Any:
+    def fold(at: At, x: Array, axes: Any = None, keepdim: bool = False) -> Array:
+        if name in ("sum", "prod", "mean"):
+            x = cast(x, at.dtype)
+        return getattr(x, name)(axis=axes_of(x, axes), keepdims=keepdim)
+
+    return fold
+
+
+ROWS.update(
+    {op: _folded(name)
+     for op, name in {"sum": "sum", "mean": "mean", "prod": "prod", "amax": "max", "amin": "min",
+                      "any": "any", "all": "all"}.items()}
+)  # fmt: skip
+
+
+@row("max", "min")
+def _extremum(at: At, x: Array, axis: Any = None, keepdim: bool = False) -> Any:
+    most = str(at.node.target).startswith("aten.max")
+    if at.overload == "default":
+        return x.max() if most else x.min()
+    if at.overload == "other":
+        dtype = at.dtype
+        return (np.maximum if most else np.minimum)(cast(x, dtype), cast(axis, dtype))
+    if not x.ndim:
+        return x, full((), 0, np.int64)
+    values = (x.max if most else x.min)(axis=axis, keepdims=keepdim)
+    places = None
+    if at.uses(1):
+        places = (np.argmax if most else np.argmin)(x, axis=axis, keepdims=keepdim)
+    return values, places
+
+
+@row("argmax", "argmin")
+def _place(at: At, x: Array, axis: Any = None, keepdim: bool = False) -> Array:
+    find = np.argmax if str(at.node.target).startswith("aten.argmax") else np.argmin
+    if axis is None:
+        return find(x.reshape(-1)).reshape(at.shape)
+    return find(x, axis=axis, keepdims=keepdim) if x.ndim else full((), 0, np.int64)
+
+
+def _variance(x: Array, axes: Any, correction: Any, keepdim: bool) -> tuple[Array, Array]:
+    where = axes_of(x, axes)
+    count: Any = 1
+    for axis in where:
+        count = count * x.shape[axis]
+    mean = x.mean(axis=where, keepdims=True)
+    total = ((x - mean) ** 2).sum(axis=where, keepdims=keepdim)
+    left = count - (1 if correction is None else correction)
+    if isinstance(left, int | float):
+        left = max(left, 0) or float("nan")
+    return total / left, mean if keepdim else x.mean(axis=where)
+
+
+@row("var", "std", "var_mean")
+def _var(
+    at: At, x: Array, axes: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+    correction: Any = None,
+) -> Any:  # fmt: skip
+    if isinstance(unbiased, bool) and at.overload != "correction":
+        correction = int(unbiased)
+    found, mean = _variance(x, axes, correction, keepdim)
+    name = str(at.node.target)
+    if name.startswith("aten.var_mean"):
+        return found, mean
+    return np.sqrt(found) if name.startswith("aten.std") else found
+
+
+@row("cumsum", "cumprod")
+def _scan(at: At, x: Array, axis: int) -> Array:
+    scan = np.cumsum if str(at.node.target).startswith("aten.cumsum") else np.cumprod
+    return scan(cast(x, at.dtype), axis=axis) if x.ndim else cast(x, at.dtype)
+
+
+@row("sort")
+def _sort(at: At, x: Array, *given: Any, stable: Any = None, dim: int = -1,
+          descending: bool = False) -> tuple[Array, Array]:  # fmt: skip
+    numbers = [g for g in given if not (g is None)]
+    if at.overload == "stable" and numbers and isinstance(numbers[0], bool):
+        numbers = numbers[1:]
+    axis = numbers[0] if numbers else dim
+    down = numbers[1] if len(numbers) > 1 else descending
+    places = _order(at, x, axis, down)
+    return np.take_along_axis(x, places, axis), places
+
+
+def _order(at: At, x: Array, axis: int, down: bool) -> Array:
+    if not down:
+        return np.argsort(x, axis=axis, kind="stable")
+    if x.dtype.kind not in "fi":
+        raise at.refuse(f"sorting {x.dtype} downwards")
+    upside = -x if x.dtype.kind == "f" else ~x
+    return np.argsort(upside, axis=axis, kind="stable")
+
+
+@row("topk")
+def _topk(at: At, x: Array, count: int, axis: int = -1, largest: bool = True,
+          ordered: bool = True) -> tuple[Array, Array]:  # fmt: skip
+    places = np.take(_order(at, x, axis, largest), arange(count), axis)
+    return np.take_along_axis(x, places, axis), places
+
+
+# products
+
+
+@row("mm", "bmm", "matmul", "dot", "mv")
+def _product(at: At, x: Array, y: Array) -> Array:
+    return x @ y
+
+
+@row("linear")
+def _linear(at: At, x: Array, w: Array, bias: Array = None) -> Array:
+    found = x @ w.T
+    return found if bias is None else found + bias
+
+
+@row("addmm", "baddbmm", "addmv")
+def _add_product(
+    at: At, c: Array, x: Array, y: Array, *, beta: Any = 1, alpha: Any = 1
+) -> Array:
+    found = x @ y
+    found = found if alpha == 1 else found * alpha
+    return found if beta == 0 else found + (c if beta == 1 else c * beta)
+

@@ -1,0 +1,188 @@
+# pyright: basic
+"""Nodes of a graph, traced: one row for each op, whose result is what the graph's meta data says."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from operator import getitem
+from typing import Any
+
+import numpy as np
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.errors import CompilerBug, MlcError
+from mlc.frontend.errors import SpecialiseSignal
+from mlc.frontend.importers.fx.forms import dim_of, dtype_name, form_of, numpy_dtype
+from mlc.frontend.numpy.values import lift, strong
+from mlc.frontend.trace.symbolic import Size, as_size
+from mlc.frontend.trace.tracer import Tracer
+
+Array = Any
+Node = Any
+Row = Callable[..., Any]
+
+ROWS: dict[str, Row] = {}
+"""Op, without its overload -> function of a node and its inputs."""
+
+OURS = ("aten.", "prims.", "mkldnn.")
+"""Where ops lie that may have a row."""
+
+_DROPPED = {"device", "layout", "pin_memory", "memory_format", "non_blocking", "dtype", "generator"}
+"""Options that results' meta data say, or that mean nothing here."""
+
+
+class Refused(Exception):  # noqa: N818 - no error: another way is taken
+    """A node that cannot be part of a compiled piece."""
+
+    def __init__(self, node: Node, why: str) -> None:
+        super().__init__(why)
+        self.node, self.why = node, why
+
+
+def row(*names: str) -> Callable[[Row], Row]:
+    """A function that is the op of these names."""
+
+    def register(function: Row) -> Row:
+        for name in names:
+            ROWS[name] = function
+        return function
+
+    return register
+
+
+def name_of(node: Node) -> str:
+    """``add`` of ``aten.add.Tensor``; nothing for what is called and is no op."""
+    text = str(node.target)
+    return text.split(".")[1] if text.startswith(OURS) else getattr(node.target, "mlc_row", "")
+
+
+class At:
+    """A node: what rows ask."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.overload: str = str(node.target).rpartition(".")[2]
+        value = node.meta["val"]
+        self.values: Sequence[Any] = value if isinstance(value, tuple | list) else (value,)
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """The sizes of the result."""
+        return self.shape_of(self.values[0])
+
+    def shape_of(self, tensor: Any) -> tuple[Size, ...]:
+        """The sizes of a tensor of the meta data."""
+        dims = [dim_of(size) for size in tensor.shape]
+        return tuple(as_size(dim) for dim in dims if dim is not None)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type of the result."""
+        return numpy_dtype(self.values[0].dtype)
+
+    def common(self) -> np.dtype[Any]:
+        """The element type in which two operands meet."""
+        torch = import_module("torch")
+        pair = [x.meta["val"] if hasattr(x, "meta") else x for x in self.node.args[:2]]
+        return numpy_dtype(torch.result_type(*pair))
+
+    def uses(self, place: int) -> bool:
+        """Whether a result of several is used."""
+        return any(user.args[1] == place for user in self.node.users)
+
+    def refuse(self, why: str) -> Refused:
+        """That the node is not for us."""
+        return Refused(self.node, why)
+
+
+def is_size(node: Node) -> bool:
+    """Whether a node is a number that sizes decide: computed on the host."""
+    torch = import_module("torch")
+    return isinstance(node.meta.get("val"), torch.SymInt | int) and node.op != "get_attr"
+
+
+def is_known(node: Node) -> bool:
+    """Whether there is a row for a node, and our forms for its tensors."""
+    torch = import_module("torch")
+    if node.op != "call_function":
+        return False
+    if node.target is getitem:
+        return is_known(node.args[0])
+    if name_of(node) not in ROWS:
+        return False
+    beside = [n for n in node.all_input_nodes if not is_size(n)]
+    made = [node.meta.get("val"), *(n.meta.get("val") for n in beside)]
+    tensors = [t for value in made for t in (value if isinstance(value, tuple | list) else [value])]
+    return all(
+        t is None or (isinstance(t, torch.Tensor) and form_of(t) is not None) for t in tensors
+    )
+
+
+class Run:
+    """One walk over nodes. `values`: of the nodes around, which it fills."""
+
+    def __init__(self, values: dict[Node, Any]) -> None:
+        self.values = values
+
+    def nodes(self, nodes: Sequence[Node]) -> None:
+        """Nodes in order; Refused for what the rows do not take."""
+        for node in nodes:
+            try:
+                self.values[node] = self._node(node)
+            except (MlcError, SpecialiseSignal) as error:
+                if isinstance(error, CompilerBug):
+                    raise
+                raise Refused(node, str(error).partition("\n")[0]) from error
+
+    def _node(self, node: Node) -> Any:
+        if node.target is getitem:
+            return self.values[node.args[0]][node.args[1]]
+        function, at = ROWS[name_of(node)], At(node)
+        arguments = [self._value(x, node) for x in node.args]
+        options = {k: self._value(x, node) for k, x in node.kwargs.items() if k not in _DROPPED}
+        try:
+            bound = inspect.signature(function).bind(at, *arguments, **options)
+        except TypeError as error:
+            raise Refused(node, f"the overload {at.overload!r}: {error}") from None
+        with np.errstate(all="ignore"):
+            found = function(*bound.args, **bound.kwargs)
+        if isinstance(found, tuple):
+            return tuple(_checked(node, x, t) for x, t in zip(found, at.values, strict=True))
+        return _checked(node, found, at.values[0])
+
+    def _value(self, x: Any, node: Node) -> Any:
+        """An argument: traced arrays and sizes in the place of nodes."""
+        if isinstance(x, list | tuple):
+            return [self._value(part, node) for part in x]
+        if not hasattr(x, "meta"):
+            return numpy_dtype(x) if dtype_name(x) is not None and not isinstance(x, str) else x
+        if not is_size(x):
+            return self.values[x]
+        dim = dim_of(x.meta["val"])
+        if dim is None:
+            raise Refused(node, f"the size {x.meta['val']} is no polynomial")
+        return as_size(dim)
+
+
+def _checked(node: Node, found: Any, wanted: Any) -> Any:
+    """A result with the element type of the meta data; a bug where its sizes are others."""
+    if found is None:
+        return None
+    found = strong(found) if not isinstance(found, Tracer) else found
+    dtype = numpy_dtype(wanted.dtype)
+    dims = tuple(dim_of(size) for size in wanted.shape)
+    if found.dims != dims:
+        shown = [", ".join(map(str, x)) for x in (dims, found.dims)]
+        raise CompilerBug(f"{node.target}: expected the shape ({shown[0]}), found ({shown[1]})")
+    return lift(found).astype(dtype) if found.dtype != dtype or found.weak else found
+
+
+def symbols_in(nodes: Sequence[Node]) -> Iterator[Dim]:
+    """The sizes that nodes name in their arguments."""
+    for node in nodes:
+        for other in node.all_input_nodes:
+            if is_size(other) and (dim := dim_of(other.meta["val"])) is not None:
+                yield dim
+

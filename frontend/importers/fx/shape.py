@@ -1,0 +1,247 @@
+# pyright: basic
+"""Rows of ops that place elements: views, joins, fills, picks and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlc.frontend import nn
+from mlc.frontend.importers.fx.elementwise import cast
+from mlc.frontend.importers.fx.run import ROWS, At, row
+from mlc.frontend.numpy.creation import arange, full
+from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.transforms.derivatives import vjp
+
+Array = Any
+
+for _name in ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "_reshape_alias"):
+    ROWS[_name] = lambda at, x, *_: x.reshape(at.shape)
+
+
+@row("permute")
+def _permute(at: At, x: Array, order: Sequence[int]) -> Array:
+    return x.transpose([axis % x.ndim for axis in order]) if x.ndim else x
+
+
+@row("transpose", "t")
+def _transpose(at: At, x: Array, first: int = 0, second: int = 1) -> Array:
+    return np.swapaxes(x, first, second) if x.ndim > 1 else x
+
+
+@row("expand")
+def _expand(at: At, x: Array, shape: Any, *, implicit: bool = False) -> Array:
+    return np.broadcast_to(x, at.shape)
+
+
+def along(rank: int, axis: int, part: Any) -> tuple[Any, ...]:
+    """A subscript that is `part` on one axis and everything on all others."""
+    place = axis % rank
+    return tuple(part if k == place else slice(None) for k in range(rank))
+
+
+@row("slice")
+def _slice(at: At, x: Array, axis: int = 0, start: Any = None, end: Any = None, step: int = 1):  # noqa: ANN202
+    size, count = x.shape[axis], at.shape[axis % x.ndim]
+    if step == 1 and isinstance(start, int) and start >= 0:  # the meta data has clipped it
+        return x[along(x.ndim, axis, slice(start, start + count))]
+    if step == 1 and start is None:
+        return x[along(x.ndim, axis, slice(0, count))]
+    if isinstance(end, int) and isinstance(size, int):
+        end = min(end, size)
+    return x[along(x.ndim, axis, slice(start, end, step))]
+
+
+@row("slice_scatter")
+def _slice_scatter(
+    at: At, x: Array, part: Array, axis: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Array:
+    found = x.copy()
+    if isinstance(end, int) and isinstance(x.shape[axis], int):
+        end = min(end, x.shape[axis])
+    found[along(x.ndim, axis, slice(start, end, step))] = part
+    return found
+
+
+@row("select")
+def _select(at: At, x: Array, axis: int, index: Any) -> Array:
+    return x[along(x.ndim, axis, index)]
+
+
+@row("select_scatter")
+def _select_scatter(at: At, x: Array, part: Array, axis: int, index: Any) -> Array:
+    found = x.copy()
+    found[along(x.ndim, axis, index)] = part
+    return found
+
+
+@row("cat")
+def _cat(at: At, parts: Sequence[Array], axis: int = 0) -> Array:
+    rank = len(at.shape)  # empty lines join anything
+    return np.concatenate([cast(p, at.dtype) for p in parts if p.ndim == rank], axis)
+
+
+@row("stack")
+def _stack(at: At, parts: Sequence[Array], axis: int = 0) -> Array:
+    return np.stack([cast(p, at.dtype) for p in parts], axis)
+
+
+@row("split_with_sizes", "split")
+def _split(at: At, x: Array, sizes: Any, axis: int = 0) -> tuple[Array, ...]:
+    found, start = [], 0
+    for part in at.values:
+        count = at.shape_of(part)[axis]
+        found.append(x[along(x.ndim, axis, slice(start, start + count))])
+        start = start + count
+    return tuple(found)
+
+
+@row("unbind")
+def _unbind(at: At, x: Array, axis: int = 0) -> tuple[Array, ...]:
+    return tuple(x[along(x.ndim, axis, k)] for k in range(len(at.values)))
+
+
+@row("repeat")
+def _repeat(at: At, x: Array, counts: Sequence[Any]) -> Array:
+    return np.tile(x, tuple(counts))
+
+
+@row("flip")
+def _flip(at: At, x: Array, axes: Sequence[int]) -> Array:
+    return np.flip(x, tuple(axes))
+
+
+@row("diagonal")
+def _diagonal(at: At, x: Array, offset: int = 0, first: int = 0, second: int = 1) -> Array:
+    return np.diagonal(x, offset, first, second)
+
+
+@row("constant_pad_nd")
+def _pad(at: At, x: Array, widths: Sequence[Any], value: Any = 0) -> Array:
+    pairs = list(zip(widths[::2], widths[1::2], strict=True))[::-1]
+    pairs = [(0, 0)] * (x.ndim - len(pairs)) + pairs
+    if any(isinstance(n, int) and n < 0 for pair in pairs for n in pair):
+        cut = [slice(max(0, -a), n - max(0, -b))
+               for (a, b), n in zip(pairs, x.shape, strict=True)]  # fmt: skip
+        x, pairs = x[tuple(cut)], [(max(0, a), max(0, b)) for a, b in pairs]
+    return np.pad(x, pairs, constant_values=value)
+
+
+# fills
+
+
+@row("full", "scalar_tensor")
+def _full(at: At, *given: Any) -> Array:
+    return full(at.shape, given[-1], at.dtype)
+
+
+@row("full_like", "new_full")
+def _full_like(at: At, x: Array, *given: Any) -> Array:
+    return full(at.shape, given[-1], at.dtype)
+
+
+for _name, _value in {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "ones": 1, "ones_like": 1,
+                      "new_ones": 1, "empty": 0, "empty_like": 0, "empty_strided": 0,
+                      "new_empty": 0, "new_empty_strided": 0}.items():  # fmt: skip
+    ROWS[_name] = lambda at, *_, value=_value: full(at.shape, value, at.dtype)
+
+
+@row("fill")
+def _fill(at: At, x: Array, value: Any) -> Array:
+    return np.broadcast_to(cast(value, at.dtype), at.shape) if isinstance(
+        value, Tracer) else full(at.shape, value, at.dtype)  # fmt: skip
+
+
+def _line(at: At, start: Any, step: Any) -> Array:
+    line = arange(at.shape[0])
+    line = line.astype(at.dtype) if at.dtype.kind == "f" else line
+    line = line if step == 1 else line * step
+    return line if isinstance(start, int) and start == 0 else line + start
+
+
+@row("arange")
+def _arange(at: At, *given: Any) -> Array:
+    start, step = {1: (0, 1), 2: (given[0], 1)}.get(len(given), (given[0], given[-1]))
+    return _line(at, start, step)
+
+
+@row("iota")
+def _iota(at: At, length: Any, *, start: Any, step: Any, requires_grad: bool = False) -> Array:
+    return _line(at, start, step)
+
+
+# picks and writes
+
+
+def _subscript(at: At, x: Array, places: Sequence[Any]) -> tuple[Any, ...]:
+    if any(isinstance(p, Tracer) and p.dtype == bool for p in places):
+        raise at.refuse("a mask as a subscript has a size that data decide")
+    return tuple(slice(None) if p is None else p for p in places)
+
+
+@row("index", "_unsafe_index")
+def _index(at: At, x: Array, places: Sequence[Any]) -> Array:
+    return x[_subscript(at, x, places)]
+
+
+@row("index_put", "_unsafe_index_put")
+def _index_put(
+    at: At, x: Array, places: Sequence[Any], values: Array, accumulate: bool = False
+) -> Array:
+    found, where = x.copy(), _subscript(at, x, places)
+    if accumulate:
+        np.add.at(found, where, values)
+    else:
+        found[where] = values
+    return found
+
+
+@row("index_select")
+def _index_select(at: At, x: Array, axis: int, index: Array) -> Array:
+    return np.take(x, index, axis)
+
+
+def _grid(x: Array, axis: int, index: Array) -> tuple[Any, ...]:
+    """A subscript that says all axes of `index`: its numbers on one, its own places on others."""
+    rank, place = x.ndim, axis % x.ndim
+    return tuple(
+        index if k == place
+        else arange(index.shape[k]).reshape([-1 if j == k else 1 for j in range(rank)])
+        for k in range(rank)
+    )  # fmt: skip
+
+
+@row("gather")
+def _gather(at: At, x: Array, axis: int, index: Array, *, sparse_grad: bool = False) -> Array:
+    return x[_grid(x, axis, index)] if x.ndim else x
+
+
+@row("scatter", "scatter_add")
+def _scatter(at: At, x: Array, axis: int, index: Array, values: Any) -> Array:
+    found, where = x.copy(), _grid(x, axis, index)
+    if isinstance(values, Tracer) and values.ndim:
+        values = values[tuple(slice(0, n) for n in index.shape)]
+    if "scatter_add" in str(at.node.target):
+        np.add.at(found, where, values)
+    else:
+        found[where] = values
+    return found
+
+
+@row("embedding")
+def _embedding(at: At, table: Array, ids: Array, *_: Any) -> Array:
+    return nn.embedding(table, ids)
+
+
+@row("embedding_dense_backward")
+def _embedding_backward(
+    at: At, g: Array, ids: Array, count: Any, padding: int, by_count: bool
+) -> Array:
+    if by_count:
+        raise at.refuse("scale_grad_by_freq")
+    if padding >= 0:
+        g = np.where((ids == padding)[..., None], 0, g).astype(g.dtype)
+    _, pull = vjp(lambda w: nn.embedding(w, ids), full(at.shape, 0, at.dtype))
+    return pull(g)[0]

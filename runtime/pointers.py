@@ -1,0 +1,54 @@
+"""Calls of a loaded entry with addresses of memory, for callers whose arrays are not NumPy's."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from struct import Struct
+
+from mlc.dialects import abi
+from mlc.runtime.entry import LoadedEntry
+
+
+class PointerEntry:
+    """
+    An entry that takes addresses: of arguments, and of results that the caller has allocated, each
+    C-contiguous. Nothing about them is checked. Contexts are kept between calls, one for each call
+    that runs at the same time.
+    """
+
+    def __init__(self, entry: LoadedEntry, arguments: int, sizes: int, results: int) -> None:
+        self._entry = entry  # keeps the code loaded
+        four_pointers = [ctypes.c_void_p] * 4
+        self._call = ctypes.CFUNCTYPE(ctypes.c_int32, *four_pointers)(entry.address)
+        self._pack_arguments = Struct(f"{max(1, arguments)}Q").pack
+        self._pack_sizes = Struct(f"{max(1, sizes)}q").pack
+        self._pack_results = Struct(f"{max(1, results)}Q").pack
+        self._threads = entry.threads
+        self._idle: list[tuple[int, ctypes.c_int64]] = []  # contexts, and their threads
+
+    def __call__(
+        self, arguments: Sequence[int], sizes: Sequence[int], results: Sequence[int]
+    ) -> None:
+        """Runs the entry; what its kernels raise is raised."""
+        try:
+            context, threads = self._idle.pop()  # one step: threads do not meet here
+        except IndexError:
+            context = self._entry.new_context()
+            threads = ctypes.c_int64.from_address(context + abi.CTX_THREADS)
+        threads.value = self._threads.value
+        try:
+            status = self._call(
+                context,
+                self._pack_arguments(*arguments or (0,)),
+                self._pack_sizes(*sizes or (0,)),
+                self._pack_results(*results or (0,)),
+            )
+            if status != abi.STATUS_OK:
+                self._entry.raise_status(status, context)
+        finally:
+            self._idle.append((context, threads))
+
+    def __del__(self) -> None:
+        for context, _ in self._idle:
+            self._entry.free_context(context)
