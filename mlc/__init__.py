@@ -23,9 +23,8 @@ if TYPE_CHECKING:
         ParallelError,
         ShapeError,
     )
-    from mlc.frontend import block, nn, numpy, optim, random
+    from mlc.frontend import block, nn, numpy, optim, random, torch
     from mlc.frontend.block.launch import BlockKernel, block_kernel
-    from mlc.frontend.call import torch_bridge as torch
     from mlc.frontend.call.compile import Compiled, compile  # noqa: A004 - mlc.compile
     from mlc.frontend.call.contract import ContractError
     from mlc.frontend.call.disabled import disable
@@ -93,7 +92,7 @@ _PLACES = {
     "register_container": "mlc.frontend.trace.containers",
     "prange": "mlc.frontend.staging.items",
     "random": "mlc.frontend.random:",
-    "torch": "mlc.frontend.call.torch_bridge:",
+    "torch": "mlc.frontend.torch:",
     "jax": "mlc.frontend.importers.jax:wrap",
     "stablehlo": "mlc.frontend.importers.stablehlo:",
     "load": "mlc.saved",

@@ -51,6 +51,7 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
     "copysign": np.copysign, "hypot": np.hypot, "pow": operator.pow,
     "bitwise_left_shift": operator.lshift, "bitwise_right_shift": operator.rshift,
+    "__lshift__": operator.lshift, "__rshift__": operator.rshift,
 }  # fmt: skip
 """Computed in the element type of the result."""
 
@@ -153,6 +154,12 @@ def _leaky_relu(at: At, x: Array, slope: Any = 0.01) -> Array:
 @row("softplus")
 def _softplus(at: At, x: Array, beta: Any = 1, threshold: Any = 20) -> Array:
     return np.where(x * beta > threshold, x, nn.softplus(x * beta) / beta)
+
+
+@row("elu")
+def _elu(at: At, x: Array, alpha: Any = 1, scale: Any = 1, inner: Any = 1) -> Array:
+    below = np.expm1(np.where(x > 0, 0, x) * inner) * (alpha * scale)
+    return np.where(x > 0, x * scale, below)
 
 
 @row("addcmul")

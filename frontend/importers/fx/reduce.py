@@ -91,6 +91,19 @@ def _var(
     return np.sqrt(found) if name.startswith("aten.std") else found
 
 
+@row("linalg_vector_norm")
+def _norm(at: At, x: Array, order: Any = 2, axes: Any = None, keepdim: bool = False) -> Array:
+    x, where = np.abs(cast(x, at.dtype)), axes_of(x, axes)
+    if order in (float("inf"), float("-inf")):
+        return (x.max if order > 0 else x.min)(axis=where, keepdims=keepdim)
+    if order == 0:
+        return (x != 0).sum(axis=where, keepdims=keepdim)
+    if order == 2:
+        return np.sqrt((x * x).sum(axis=where, keepdims=keepdim))
+    total = (x if order == 1 else x**order).sum(axis=where, keepdims=keepdim)
+    return total if order == 1 else total ** (1 / order)
+
+
 @row("cumsum", "cumprod")
 def _scan(at: At, x: Array, axis: int) -> Array:
     scan = np.cumsum if str(at.node.target).startswith("aten.cumsum") else np.cumprod
