@@ -160,7 +160,13 @@ class Dim:
         value = remainder.constant
         if value is not None:
             return quotient + value // divisor
-        return quotient + Dim((((FloorDiv(remainder, divisor),), 1),))
+        inner = remainder - (beside := Dim.const(rest.get((), 0)))
+        match inner.terms:
+            case (((FloorDiv() as nested,), 1),):  # (a // b + c) // d is (a + b c) // (b d)
+                whole = nested.numerator + beside * nested.divisor
+                return quotient + whole // (nested.divisor * divisor)
+            case _:
+                return quotient + Dim((((FloorDiv(remainder, divisor),), 1),))
 
     def exact_quotient(self, other: Dim) -> Dim | None:
         """

@@ -11,14 +11,8 @@ import numpy as np
 
 from mlc.frontend import nn
 from mlc.frontend.importers.fx.run import ROWS, At, row
-from mlc.frontend.trace.tracer import Tracer
 
 Array = Any
-
-
-def cast(x: Array, dtype: np.dtype[Any]) -> Array:
-    """An operand in the element type of the result; Python numbers take it by themselves."""
-    return x.astype(dtype) if isinstance(x, Tracer) and x.dtype != dtype else x
 
 
 UNARY: dict[str, Callable[[Array], Array]] = {
@@ -66,7 +60,7 @@ LOGICAL = {"logical_and": np.logical_and, "logical_or": np.logical_or,
 
 
 def _unary(f: Callable[[Array], Array]) -> Callable[..., Array]:
-    return lambda at, x: f(cast(x, at.dtype))
+    return lambda at, x: f(at.operand(x))
 
 
 def _test(f: Callable[[Array], Array]) -> Callable[..., Array]:
@@ -74,13 +68,13 @@ def _test(f: Callable[[Array], Array]) -> Callable[..., Array]:
 
 
 def _binary(f: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    return lambda at, x, y: f(cast(x, at.dtype), cast(y, at.dtype))
+    return lambda at, x, y: f(at.operand(x), at.operand(y))
 
 
 def _compared(f: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     def compare(at: At, x: Array, y: Array) -> Array:
         dtype = at.common()
-        return f(cast(x, dtype), cast(y, dtype))
+        return f(at.operand(x, dtype), at.operand(y, dtype))
 
     return compare
 
@@ -90,31 +84,31 @@ ROWS.update(
     | {name: _test(f) for name, f in TESTS.items()}
     | {name: _binary(f) for name, f in BINARY.items()}
     | {name: _compared(f) for name, f in COMPARED.items()}
-    | {name: lambda at, x, y, f=f: f(x, y) for name, f in LOGICAL.items()}
+    | {name: lambda at, x, y, f=f: f(at.operand(x, x.dtype), at.operand(y, y.dtype)) for name, f in LOGICAL.items()}
 )
 
 
 @row("add")
 def _add(at: At, x: Array, y: Array, *, alpha: Any = 1) -> Array:
-    x, y = cast(x, at.dtype), cast(y, at.dtype)
+    x, y = at.operand(x), at.operand(y)
     return x + (y if alpha == 1 else y * alpha)
 
 
 @row("sub")
 def _sub(at: At, x: Array, y: Array, *, alpha: Any = 1) -> Array:
-    x, y = cast(x, at.dtype), cast(y, at.dtype)
+    x, y = at.operand(x), at.operand(y)
     return x - (y if alpha == 1 else y * alpha)
 
 
 @row("rsub")
 def _rsub(at: At, x: Array, y: Array, alpha: Any = 1) -> Array:
-    x, y = cast(x, at.dtype), cast(y, at.dtype)
+    x, y = at.operand(x), at.operand(y)
     return y - (x if alpha == 1 else x * alpha)
 
 
 @row("div")
 def _div(at: At, x: Array, y: Array, *, rounding_mode: str | None = None) -> Array:
-    x, y = cast(x, at.dtype), cast(y, at.dtype)
+    x, y = at.operand(x), at.operand(y)
     if rounding_mode == "floor":
         return np.floor_divide(x, y)
     if rounding_mode == "trunc" and at.dtype.kind in "iu":
@@ -125,7 +119,7 @@ def _div(at: At, x: Array, y: Array, *, rounding_mode: str | None = None) -> Arr
 
 @row("where")
 def _where(at: At, condition: Array, x: Array, y: Array) -> Array:
-    return np.where(condition, cast(x, at.dtype), cast(y, at.dtype))
+    return np.where(condition, at.operand(x), at.operand(y))
 
 
 @row("clamp", "clamp_min", "clamp_max", "hardtanh")
@@ -136,9 +130,9 @@ def _clamp(at: At, x: Array, low: Any = None, high: Any = None, **options: Any) 
         low, high = None, low
     if name.startswith("hardtanh"):
         low, high = -1 if low is None else low, 1 if high is None else high
-    x = cast(x, at.dtype)
-    x = x if low is None else np.maximum(x, cast(low, at.dtype))
-    return x if high is None else np.minimum(x, cast(high, at.dtype))
+    x = at.operand(x)
+    x = x if low is None else np.maximum(x, at.operand(low))
+    return x if high is None else np.minimum(x, at.operand(high))
 
 
 @row("gelu")
@@ -164,8 +158,8 @@ def _elu(at: At, x: Array, alpha: Any = 1, scale: Any = 1, inner: Any = 1) -> Ar
 
 @row("addcmul")
 def _addcmul(at: At, x: Array, y: Array, z: Array, *, value: Any = 1) -> Array:
-    product = cast(y, at.dtype) * cast(z, at.dtype)
-    return cast(x, at.dtype) + (product if value == 1 else product * value)
+    product = at.operand(y) * at.operand(z)
+    return at.operand(x) + (product if value == 1 else product * value)
 
 
 @row("lerp")

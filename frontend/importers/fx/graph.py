@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from operator import itemgetter
 from typing import Any
 
 from mlc.frontend.importers.fx.dropout import with_masks_first
-from mlc.frontend.importers.fx.piece import Piece
+from mlc.frontend.importers.fx.piece import Piece, size_now, size_said
 from mlc.frontend.importers.fx.reports import GraphReport, note
 from mlc.frontend.importers.fx.run import Refused, is_size
 from mlc.frontend.importers.fx.stages import Stage, is_store, is_worth, stages
 
 Node = Any
 Call = Callable[[list[Any]], Any]
+Symbols = Mapping[str, int]
 
 
 def compiled(module: Any, name: str) -> Call:
@@ -33,7 +34,7 @@ def compiled(module: Any, name: str) -> Call:
             refused[refusal.node] = refusal.why
             continue
         note(GraphReport.of(name, parts, refused, whole=False))
-        return made.call
+        return made.compile()
 
 
 def _eager(module: Any) -> Call:
@@ -46,7 +47,7 @@ def _eager(module: Any) -> Call:
 
 
 class Graph:
-    """The stages of a graph, compiled."""
+    """The stages of a graph, traced; Refused where a node cannot be."""
 
     def __init__(self, module: Any, parts: Sequence[Stage]) -> None:
         self._module = module
@@ -62,13 +63,14 @@ class Graph:
             used = wanted | {i for n in later for i in n.all_input_nodes}
             inside = [n for n in stage.compiled if n in used and not is_store(n)]
             inside = [n for n in inside if not _is_several(n)]
-            eager = tuple(n for n in stage.eager if not is_size(n) or _host_wanted(n, parts, wanted))
             piece = Piece(stage.compiled, inside) if stage.compiled else None
-            self._steps.append((eager, piece))
-        self.call = self._chosen()
+            self._steps.append((stage.eager, piece))
 
-    def _chosen(self) -> Call:
-        """The shortest way of those that serve the graph."""
+    def compile(self) -> Call:
+        """The graph's function: the shortest way of those that serve it."""
+        for _, piece in self._steps:
+            if piece is not None:
+                piece.compile()
         if len(self._steps) == 1 and not self._steps[0][0] and self._steps[0][1] is not None:
             direct = self._direct(self._steps[0][1])
             if direct is not None:
@@ -77,7 +79,7 @@ class Graph:
 
     def _direct(self, piece: Piece) -> Call | None:
         """One piece: its results and arguments are those of the graph."""
-        if piece.symbols or not all(n in self._places for n in piece.inputs):
+        if self._symbols or not all(n in self._places for n in piece.inputs):
             return None
         known = {node: ("made", k) for k, node in enumerate(piece.outputs)}
         known |= {node: ("given", k) for node, k in self._places.items()}
@@ -103,26 +105,28 @@ class Graph:
         symbols = {s: read(values) for s, read in self._symbols.items()}
         for eager, piece in self._steps:
             for node in eager:
-                values[node] = self._by_torch(node, values)
+                values[node] = self._by_torch(node, values, symbols)
             if piece is not None:
-                tensors = [self._value(n, values) for n in piece.inputs]
+                tensors = [self._value(n, values, symbols) for n in piece.inputs]
                 made = piece(tensors, symbols)
                 values.update(zip(piece.outputs, made, strict=True))
-        return [self._value(n, values) for n in self._results]
+        return [self._value(n, values, symbols) for n in self._results]
 
-    def _by_torch(self, node: Node, values: dict[Node, Any]) -> Any:
+    def _by_torch(self, node: Node, values: dict[Node, Any], symbols: Symbols) -> Any:
         fx = import_module("torch").fx
 
         def value(n: Node) -> Any:
-            return self._value(n, values)
+            return self._value(n, values, symbols)
 
         args = fx.node.map_arg(node.args, value)
         kwargs = fx.node.map_arg(node.kwargs, value)
         return node.target(*args, **kwargs)
 
-    def _value(self, node: Any, values: dict[Node, Any]) -> Any:
+    def _value(self, node: Any, values: dict[Node, Any], symbols: Symbols) -> Any:
         if not hasattr(node, "meta"):
             return node
+        if is_size(node):
+            return size_now(size_said(node.meta["val"]), symbols)
         if node.op == "get_attr":
             found = self._module
             for part in node.target.split("."):
@@ -143,12 +147,6 @@ def _picker(places: Sequence[int]) -> Callable[[list[Any]], list[Any]]:
 
 def _is_several(node: Node) -> bool:
     return isinstance(node.meta.get("val"), tuple | list)
-
-
-def _host_wanted(node: Node, parts: Sequence[Stage], wanted: set[Node]) -> bool:
-    """Whether a number that sizes decide is needed at run time, beside in compiled pieces."""
-    eager = {n for s in parts for n in s.eager}
-    return node in wanted or any(user in eager for user in node.users)
 
 
 def _symbols(placeholders: Sequence[Node]) -> dict[str, Callable[[dict[Node, Any]], int]]:

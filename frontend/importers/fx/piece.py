@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.dims import Dim
+from mlc.dialects.errors import CompilerBug
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.importers.fx.forms import Form, form_of
@@ -40,24 +41,28 @@ class Piece:
         self.forms = [_form(node) for node in self.inputs]
         self.results = [_form(node) for node in self.outputs]
         self.written = [self.inputs.index(n.args[0]) for n in self.stores]
-        self._compile()
+        self.lowered = self._lower()
 
-    def _compile(self) -> None:
+    def _lower(self) -> Any:
         specs = [form.spec for form in self.forms]
         plain = {d for spec in specs for d in spec.dims if d.single_symbol is not None}
         beside = {Dim.of(s) for d in symbols_in(self.nodes) for s in d.symbols()}
         beside |= {Dim.of(s) for spec in specs for d in spec.dims for s in d.symbols()}
         # of sizes that are no axis of an input: arrays that nobody reads say them
         extra = [TensorSpec(d, dtype="u8") for d in sorted(beside - plain, key=str)]
-        lowered = compile_function(self._traced).lower(tuple(specs), tuple(extra))
-        executable = lowered.compile()
+        self.extra = [0] * len(extra)
+        return compile_function(self._traced).lower(tuple(specs), tuple(extra))
+
+    def compile(self) -> None:
+        """Makes code of what was traced."""
+        executable = self.lowered.compile()
         signature = executable.signature
-        if len(signature.args) != len(specs) + len(extra) or executable.captured:
-            raise AssertionError("a piece of a graph captures arrays; expected none")
+        if len(signature.args) != len(self.forms) + len(self.extra) or executable.captured:
+            raise CompilerBug("a piece of a graph captures arrays; expected none")
         self.executable = executable
         self.symbols: tuple[str, ...] = signature.symbols
         self.assumed = signature.assumed
-        self.extra = [0] * len(extra)
+        self._fitting: set[tuple[int, ...]] = set()
         self._entry = PointerEntry(
             executable.entry,
             len(signature.args),
@@ -106,6 +111,8 @@ class Piece:
         places = list(map(self._data_ptr, results))
         places += [addresses[k] for k in self.written]
         sizes = [symbols[s] for s in self.symbols]
+        if self.assumed and tuple(sizes) not in self._fitting:
+            self._check(sizes)
         if self.extra:
             addresses += self.extra
         self._entry(addresses, sizes, places)
@@ -113,37 +120,48 @@ class Piece:
                 for made, x in zip(self.made, results, strict=True)]  # fmt: skip
 
 
+    def _check(self, sizes: Sequence[int]) -> None:
+        """CompilerBug where sizes are not such as tracing relied on: PyTorch's guards imply it."""
+        known = dict(zip(self.symbols, sizes, strict=True))
+        for dim in self.assumed:
+            if dim.evaluate(known) < 0:
+                raise CompilerBug(f"a graph is called with {known}; expected {dim} >= 0")
+        self._fitting.add(tuple(sizes))
+
+
 class _Made:
     """A result: what memory it takes. Where its strides leave gaps, it is copied at the end."""
 
     def __init__(self, value: Any, form: Form) -> None:
         self.dtype = value.dtype
-        self.dims = [_said(size) for size in value.shape]
+        self.dims = [size_said(size) for size in value.shape]
         self.gaps = not form.dense
-        self.strides = [_said(step) for step in value.stride()]
+        self.strides = [size_said(step) for step in value.stride()]
         known = all(isinstance(n, int) for n in (*self.dims, *self.strides))
-        self.fixed = (tuple(self.dims), tuple(self.strides), self.dtype) if known and form.dense else None
+        whole = (tuple(self.dims), tuple(self.strides), self.dtype)
+        self.fixed = whole if known and form.dense else None
 
     def new(self, empty: Any, symbols: Mapping[str, int]) -> Tensor:
         """Memory for it."""
-        sizes = [_now(n, symbols) for n in self.dims]
+        sizes = [size_now(n, symbols) for n in self.dims]
         if self.gaps:
             return import_module("torch").empty(sizes, dtype=self.dtype)
-        return empty(sizes, [_now(n, symbols) for n in self.strides], dtype=self.dtype)
+        return empty(sizes, [size_now(n, symbols) for n in self.strides], dtype=self.dtype)
 
     def finished(self, found: Tensor, symbols: Mapping[str, int]) -> Tensor:
         """It, with its strides."""
         torch = import_module("torch")
-        strides = [_now(n, symbols) for n in self.strides]
+        strides = [size_now(n, symbols) for n in self.strides]
         return torch.empty_strided(found.shape, strides, dtype=self.dtype).copy_(found)
 
 
-def _said(size: Any) -> Any:
+def size_said(size: Any) -> Any:
     """A size as an int or SymPy's expression."""
     return size if isinstance(size, int) else size.node.expr
 
 
-def _now(size: Any, symbols: Mapping[str, int]) -> int:
+def size_now(size: Any, symbols: Mapping[str, int]) -> int:
+    """The number that a size is in a call."""
     if isinstance(size, int):
         return size
     return int(size.subs({s: symbols[str(s)] for s in size.free_symbols}))

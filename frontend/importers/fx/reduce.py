@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from mlc.frontend.importers.fx.elementwise import cast
 from mlc.frontend.importers.fx.run import ROWS, At, row
 from mlc.frontend.numpy.creation import arange, full
 
@@ -26,7 +25,7 @@ def axes_of(x: Array, axes: Any) -> tuple[int, ...]:
 def _folded(name: str) -> Any:
     def fold(at: At, x: Array, axes: Any = None, keepdim: bool = False) -> Array:
         if name in ("sum", "prod", "mean"):
-            x = cast(x, at.dtype)
+            x = x.astype(at.dtype)
         return getattr(x, name)(axis=axes_of(x, axes), keepdims=keepdim)
 
     return fold
@@ -45,8 +44,7 @@ def _extremum(at: At, x: Array, axis: Any = None, keepdim: bool = False) -> Any:
     if at.overload == "default":
         return x.max() if most else x.min()
     if at.overload == "other":
-        dtype = at.dtype
-        return (np.maximum if most else np.minimum)(cast(x, dtype), cast(axis, dtype))
+        return (np.maximum if most else np.minimum)(at.operand(x), at.operand(axis))
     if not x.ndim:
         return x, full((), 0, np.int64)
     values = (x.max if most else x.min)(axis=axis, keepdims=keepdim)
@@ -93,7 +91,7 @@ def _var(
 
 @row("linalg_vector_norm")
 def _norm(at: At, x: Array, order: Any = 2, axes: Any = None, keepdim: bool = False) -> Array:
-    x, where = np.abs(cast(x, at.dtype)), axes_of(x, axes)
+    x, where = np.abs(x.astype(at.dtype)), axes_of(x, axes)
     if order in (float("inf"), float("-inf")):
         return (x.max if order > 0 else x.min)(axis=where, keepdims=keepdim)
     if order == 0:
@@ -107,7 +105,7 @@ def _norm(at: At, x: Array, order: Any = 2, axes: Any = None, keepdim: bool = Fa
 @row("cumsum", "cumprod")
 def _scan(at: At, x: Array, axis: int) -> Array:
     scan = np.cumsum if str(at.node.target).startswith("aten.cumsum") else np.cumprod
-    return scan(cast(x, at.dtype), axis=axis) if x.ndim else cast(x, at.dtype)
+    return scan(x.astype(at.dtype), axis=axis) if x.ndim else x.astype(at.dtype)
 
 
 @row("sort")

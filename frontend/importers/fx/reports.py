@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import getitem
 from typing import Any
 
-from mlc.frontend.importers.fx.run import OURS, is_size
+from mlc.frontend.importers.fx.run import OURS
 from mlc.frontend.importers.fx.stages import Stage
 from mlc.lazy_dataclass import dataclass
 
@@ -39,7 +39,7 @@ class GraphReport:
         cls, name: str, parts: Sequence[Stage], refused: Mapping[Node, str], *, whole: bool
     ) -> GraphReport:
         """The report of a graph's stages. `whole`: PyTorch runs all of it."""
-        eager = [n for s in parts for n in s.eager if not is_size(n) and n.target is not getitem]
+        eager = [n for s in parts for n in s.eager if n.target is not getitem]
         pieces = [stage.compiled for stage in parts if stage.compiled and not whole]
         counts = Counter(map(_said, eager))
         first = {_said(n): n for n in reversed(eager)}

@@ -14,9 +14,17 @@ import numpy as np
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import CompilerBug, MlcError
 from mlc.frontend.errors import SpecialiseSignal
-from mlc.frontend.importers.fx.forms import dim_of, dtype_name, form_of, numpy_dtype
+from mlc.frontend.importers.fx.forms import (
+    dim_of,
+    dtype_name,
+    form_of,
+    hint_of,
+    numpy_dtype,
+)
+from mlc.frontend.numpy.shaping import part
 from mlc.frontend.numpy.values import lift, strong
 from mlc.frontend.trace.symbolic import Size, as_size
+from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
 Array = Any
@@ -82,6 +90,17 @@ class At:
         """The element type of the result."""
         return numpy_dtype(self.values[0].dtype)
 
+    def operand(self, x: Array, dtype: np.dtype[Any] | None = None) -> Array:
+        """
+        An operand of what goes element by element, in the element type of the result, or another;
+        Python numbers take it by themselves.
+        """
+        if not isinstance(x, Tracer):
+            return x
+        dtype = self.dtype if dtype is None else dtype
+        x = agreed(x, [dim_of(size) for size in self.values[0].shape])
+        return x if x.dtype == dtype else x.astype(dtype)
+
     def common(self) -> np.dtype[Any]:
         """The element type in which two operands meet."""
         torch = import_module("torch")
@@ -98,9 +117,12 @@ class At:
 
 
 def is_size(node: Node) -> bool:
-    """Whether a node is a number that sizes decide: computed on the host."""
+    """Whether a node is a number that sizes of arguments decide: computed of these alone."""
     torch = import_module("torch")
-    return isinstance(node.meta.get("val"), torch.SymInt | int) and node.op != "get_attr"
+    value = node.meta.get("val")
+    if isinstance(value, torch.SymInt):
+        return hint_of(value) is not None
+    return isinstance(value, int) and node.op != "get_attr"
 
 
 def is_known(node: Node) -> bool:
@@ -166,6 +188,24 @@ class Run:
         return as_size(dim)
 
 
+def agreed(x: Tracer, dims: Sequence[Dim | None]) -> Tracer:
+    """
+    An array whose sizes are said as PyTorch says them: its guards make them equal, in ways that
+    polynomials do not show. Axes of one element, and the last axes of fewer, stay.
+    """
+    for axis in range(-min(x.ndim, len(dims)), 0):
+        found, wanted = x.dims[axis], dims[axis]
+        if wanted is None or found == wanted or found.constant == 1:
+            continue
+        if found.constant is not None and wanted.constant is not None:
+            continue
+        because = f"{found} is {wanted}"
+        here().assume(found - wanted, because)
+        here().assume(wanted - found, because)
+        x = part(x, axis % x.ndim, Dim.const(0), wanted)
+    return x
+
+
 def _checked(node: Node, found: Any, wanted: Any) -> Any:
     """A result with the element type of the meta data; a bug where its sizes are others."""
     if found is None:
@@ -173,6 +213,7 @@ def _checked(node: Node, found: Any, wanted: Any) -> Any:
     found = strong(found) if not isinstance(found, Tracer) else found
     dtype = numpy_dtype(wanted.dtype)
     dims = tuple(dim_of(size) for size in wanted.shape)
+    found = agreed(found, dims)
     if found.dims != dims:
         shown = [", ".join(map(str, x)) for x in (dims, found.dims)]
         raise CompilerBug(f"{node.target}: expected the shape ({shown[0]}), found ({shown[1]})")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from mlc.frontend import nn
-from mlc.frontend.importers.fx.elementwise import cast
-from mlc.frontend.importers.fx.run import ROWS, At, row
+from mlc.frontend.importers.fx.run import ROWS, At, agreed, row
 from mlc.frontend.numpy.creation import arange, full
+from mlc.frontend.trace.symbolic import as_dim
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.transforms.derivatives import vjp
 
@@ -79,13 +79,15 @@ def _select_scatter(at: At, x: Array, part: Array, axis: int, index: Any) -> Arr
 
 @row("cat")
 def _cat(at: At, parts: Sequence[Array], axis: int = 0) -> Array:
-    rank = len(at.shape)  # empty lines join anything
-    return np.concatenate([cast(p, at.dtype) for p in parts if p.ndim == rank], axis)
+    shape = at.shape
+    parts = [p.astype(at.dtype) for p in parts if p.ndim == len(shape)]  # empty lines join anything
+    dims = [None if k == axis % len(shape) else as_dim(n) for k, n in enumerate(shape)]
+    return np.concatenate([agreed(p, dims) for p in parts], axis)
 
 
 @row("stack")
 def _stack(at: At, parts: Sequence[Array], axis: int = 0) -> Array:
-    return np.stack([cast(p, at.dtype) for p in parts], axis)
+    return np.stack([p.astype(at.dtype) for p in parts], axis)
 
 
 @row("split_with_sizes", "split")
@@ -150,8 +152,9 @@ for _name, _value in {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "ones": 1, "o
 
 @row("fill")
 def _fill(at: At, x: Array, value: Any) -> Array:
-    return np.broadcast_to(cast(value, at.dtype), at.shape) if isinstance(
-        value, Tracer) else full(at.shape, value, at.dtype)  # fmt: skip
+    if isinstance(value, Tracer):
+        return np.broadcast_to(value.astype(at.dtype), at.shape)
+    return full(at.shape, value, at.dtype)
 
 
 def _line(at: At, start: Any, step: Any) -> Array:

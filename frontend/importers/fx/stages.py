@@ -45,7 +45,7 @@ def is_store(node: Node) -> bool:
 
 def stages(graph: Any, refused: AbstractSet[Node]) -> list[Stage]:
     """The stages of a graph. `refused`: nodes that tracing did not take."""
-    nodes = [n for n in graph.nodes if n.op in ("call_function", "call_method", "call_module")]
+    nodes = [n for n in graph.nodes if n.op == "call_function" and not is_size(n)]
     taken = {n: (is_known(n) or is_store(n)) and n not in refused for n in nodes}
     for node in nodes:  # parts of a result go with it
         if node.target is getitem:
@@ -80,8 +80,6 @@ def _numbers(nodes: Sequence[Node], taken: Mapping[Node, bool]) -> dict[Node, in
 def _is_ordered(node: Node) -> bool:
     """Whether a node must stay behind others: it draws random numbers, or changes something."""
     torch = import_module("torch")
-    if is_size(node):
-        return False
     if not isinstance(node.target, torch._ops.OpOverload):
         return True
     return torch.Tag.nondeterministic_seeded in node.target.tags or node.is_impure()
@@ -91,5 +89,5 @@ def is_worth(parts: Sequence[Stage]) -> bool:
     """Whether compiled pieces are long enough for the calls between them."""
     lengths = [sum(name_of(n) not in VIEWS for n in stage.compiled) for stage in parts]
     pieces = [n for stage, n in zip(parts, lengths, strict=True) if stage.compiled]
-    alone = not any(n for stage in parts for n in stage.eager if not is_size(n))
+    alone = not any(stage.eager for stage in parts)
     return bool(pieces) and (alone or sum(pieces) >= FEWEST * len(pieces))

@@ -131,14 +131,15 @@ def _largest(at: At, x: Array, rank: int, found: Array, said: Any) -> Array:
 
 
 @row("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
-def _max_pool_backward(
-    at: At, g: Array, x: Array, window: Any, stride: Any, padding: Any, dilation: Any, ceil: bool,
-    indices: Array,
-) -> Array:  # fmt: skip
-    rank = _rank(at)
-    said = _pooled(rank, window, stride, padding, dilation, ceil)
-    _, pull = vjp(lambda x: _batched(partial(nn.max_pool, **said), x, rank), x)
-    return pull(g)[0]
+def _max_pool_backward(at: At, g: Array, x: Array, *options: Any) -> Array:
+    """The pull-back of the elements at the places that the way there has found."""
+    places, lead = options[-1], x.shape[: x.ndim - _rank(at)]
+
+    def picked(x: Array) -> Array:
+        flat = places.reshape((*lead, -1))
+        return np.take_along_axis(x.reshape((*lead, -1)), flat, -1).reshape(places.shape)
+
+    return vjp(picked, x)[1](g)[0]
 
 
 def _averaged(
