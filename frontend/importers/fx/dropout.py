@@ -18,7 +18,7 @@ Node = Any
 
 
 def draw_mask(sizes: Sequence[int], rate: float) -> Any:
-    """True for what stays. SOURCE: PyTorch, native_dropout_cpu in aten/src/ATen/native/Dropout.cpp"""
+    """True for what stays. SOURCE: PyTorch, native_dropout_cpu in ATen/native/Dropout.cpp"""
     torch = import_module("torch")
     return torch.empty(sizes, dtype=torch.bool).bernoulli_(1 - rate)
 

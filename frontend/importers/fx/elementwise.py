@@ -11,6 +11,7 @@ import numpy as np
 
 from mlc.frontend import nn
 from mlc.frontend.importers.fx.run import ROWS, At, row
+from mlc.frontend.numpy.elementwise_math import erf
 
 Array = Any
 
@@ -23,7 +24,7 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "acosh": np.arccosh, "atanh": np.arctanh, "floor": np.floor, "ceil": np.ceil,
     "trunc": np.trunc, "round": np.rint, "sign": np.sign, "sgn": np.sign,
     "reciprocal": lambda x: 1 / x, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "square": np.square, "erf": nn.activation.erf, "erfc": lambda x: 1 - nn.activation.erf(x),
+    "square": np.square, "erf": erf, "erfc": lambda x: 1 - erf(x),
     "sigmoid": nn.sigmoid, "relu": nn.relu, "silu": nn.silu, "hardswish": nn.hard_swish,
     "hardsigmoid": nn.hard_sigmoid, "relu6": nn.relu6, "mish": nn.mish,
     "bitwise_not": np.invert, "angle": np.angle, "conj_physical": np.conj,
@@ -79,12 +80,16 @@ def _compared(f: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     return compare
 
 
+def _logical(f: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    return lambda at, x, y: f(at.operand(x, x.dtype), at.operand(y, y.dtype))
+
+
 ROWS.update(
     {name: _unary(f) for name, f in UNARY.items()}
     | {name: _test(f) for name, f in TESTS.items()}
     | {name: _binary(f) for name, f in BINARY.items()}
     | {name: _compared(f) for name, f in COMPARED.items()}
-    | {name: lambda at, x, y, f=f: f(at.operand(x, x.dtype), at.operand(y, y.dtype)) for name, f in LOGICAL.items()}
+    | {name: _logical(f) for name, f in LOGICAL.items()}
 )
 
 
@@ -106,7 +111,7 @@ def _rsub(at: At, x: Array, y: Array, alpha: Any = 1) -> Array:
     return y - (x if alpha == 1 else x * alpha)
 
 
-@row("div")
+@row("div", "true_divide")
 def _div(at: At, x: Array, y: Array, *, rounding_mode: str | None = None) -> Array:
     x, y = at.operand(x), at.operand(y)
     if rounding_mode == "floor":

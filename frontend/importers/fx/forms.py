@@ -1,5 +1,5 @@
 # pyright: basic
-"""Tensors of a graph as arrays of ours: element type, sizes that may be symbols, order in memory."""
+"""Tensors of a graph as arrays of ours: element type, sizes that may be symbols, and order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import named_dtype
 from mlc.frontend.call.spec import TensorSpec
-from mlc.frontend.trace.symbolic import Size, as_size
+from mlc.frontend.trace.symbolic import as_size
 from mlc.lazy_dataclass import dataclass
 
 DTYPES = {
@@ -102,7 +102,7 @@ class Form:
         return tuple(Dim.const(1) if a in self.thin else self.dims[a] for a in self.order)
 
     @property
-    def shape(self) -> tuple[Size, ...]:
+    def shape(self) -> tuple[Any, ...]:
         """The sizes as tracing knows them."""
         return tuple(as_size(dim) for dim in self.dims)
 
@@ -159,4 +159,3 @@ def _form(
     if order == moving:  # the plain order: single axes may stand anywhere
         return Form(name, dims, plain, thin, dense=True)
     return Form(name, dims, (*sorted((*single, *thin)), *order), thin, dense=True)
-

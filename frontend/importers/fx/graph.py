@@ -83,9 +83,11 @@ class Graph:
             return None
         known = {node: ("made", k) for k, node in enumerate(piece.outputs)}
         known |= {node: ("given", k) for node, k in self._places.items()}
-        results: list[Any] = [known[n] if hasattr(n, "meta") else ("same", n) for n in self._results]
+        results: list[Any] = [
+            known[n] if hasattr(n, "meta") else ("same", n) for n in self._results
+        ]
         inputs = [self._places[n] for n in piece.inputs]
-        plain = [r for r in results] == [("made", k) for k in range(len(results))]
+        plain = self._results == piece.outputs
         pick = _picker(inputs)
 
         def call(arguments: list[Any]) -> Any:

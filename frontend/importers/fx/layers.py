@@ -17,7 +17,7 @@ from mlc.frontend.transforms.derivatives import vjp
 Array = Any
 
 
-@row("_softmax", "softmax", "_safe_softmax")
+@row("_softmax", "softmax")
 def _softmax(at: At, x: Array, axis: int, wide: Any = None) -> Array:
     return nn.softmax(x.astype(at.dtype), axis) if x.ndim else full((), 1, at.dtype)
 
@@ -119,7 +119,12 @@ def _scores(q: Array, k: Array, mask: Array, causal: bool, scale: Any) -> Array:
 
 
 def _attention(q: Array, k: Array, v: Array, mask: Array, causal: bool, scale: Any) -> Array:
-    return nn.softmax(_scores(q, k, mask, causal, scale), -1) @ v
+    scores = _scores(q, k, mask, causal, scale)
+    if mask is None:
+        return nn.softmax(scores, -1) @ v
+    none = scores.max(-1, keepdims=True) == -np.inf  # a row that sees nothing is zero
+    weights = nn.softmax(np.where(none, 0, scores).astype(q.dtype), -1)
+    return np.where(none, 0, weights).astype(q.dtype) @ v
 
 
 @row("_scaled_dot_product_flash_attention_for_cpu")

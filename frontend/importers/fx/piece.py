@@ -94,7 +94,7 @@ class Piece:
         self.copied = [k for k, form in enumerate(self.forms) if not form.dense]
         self.made = [_Made(node.meta["val"], form)
                      for node, form in zip(self.outputs, self.results, strict=True)]  # fmt: skip
-        self.fixed = None
+        self.fixed: list[Any] | None = None
         if all(made.fixed is not None for made in self.made):
             self.fixed = [made.fixed for made in self.made]
         self.apart = bool(self.written)
@@ -118,7 +118,6 @@ class Piece:
         self._entry(addresses, sizes, places)
         return [made.finished(x, symbols) if made.gaps else x
                 for made, x in zip(self.made, results, strict=True)]  # fmt: skip
-
 
     def _check(self, sizes: Sequence[int]) -> None:
         """CompilerBug where sizes are not such as tracing relied on: PyTorch's guards imply it."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -111,7 +110,7 @@ def _scan(at: At, x: Array, axis: int) -> Array:
 @row("sort")
 def _sort(at: At, x: Array, *given: Any, stable: Any = None, dim: int = -1,
           descending: bool = False) -> tuple[Array, Array]:  # fmt: skip
-    numbers = [g for g in given if not (g is None)]
+    numbers = [g for g in given if g is not None]
     if at.overload == "stable" and numbers and isinstance(numbers[0], bool):
         numbers = numbers[1:]
     axis = numbers[0] if numbers else dim
@@ -151,10 +150,7 @@ def _linear(at: At, x: Array, w: Array, bias: Array = None) -> Array:
 
 
 @row("addmm", "baddbmm", "addmv")
-def _add_product(
-    at: At, c: Array, x: Array, y: Array, *, beta: Any = 1, alpha: Any = 1
-) -> Array:
+def _add_product(at: At, c: Array, x: Array, y: Array, *, beta: Any = 1, alpha: Any = 1) -> Array:
     found = x @ y
     found = found if alpha == 1 else found * alpha
     return found if beta == 0 else found + (c if beta == 1 else c * beta)
-

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Nodes of a graph, traced: one row for each op, whose result is what the graph's meta data says."""
+"""Nodes of a graph, traced: a row for each op, whose result is what the graph's meta data says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mlc.frontend.importers.fx.forms import (
 )
 from mlc.frontend.numpy.shaping import part
 from mlc.frontend.numpy.values import lift, strong
-from mlc.frontend.trace.symbolic import Size, as_size
+from mlc.frontend.trace.symbolic import as_size
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
@@ -76,11 +76,11 @@ class At:
         self.values: Sequence[Any] = value if isinstance(value, tuple | list) else (value,)
 
     @property
-    def shape(self) -> tuple[Size, ...]:
+    def shape(self) -> tuple[Any, ...]:
         """The sizes of the result."""
         return self.shape_of(self.values[0])
 
-    def shape_of(self, tensor: Any) -> tuple[Size, ...]:
+    def shape_of(self, tensor: Any) -> tuple[Any, ...]:
         """The sizes of a tensor of the meta data."""
         dims = [dim_of(size) for size in tensor.shape]
         return tuple(as_size(dim) for dim in dims if dim is not None)
@@ -226,4 +226,3 @@ def symbols_in(nodes: Sequence[Node]) -> Iterator[Dim]:
         for other in node.all_input_nodes:
             if is_size(other) and (dim := dim_of(other.meta["val"])) is not None:
                 yield dim
-

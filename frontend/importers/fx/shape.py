@@ -43,7 +43,7 @@ def along(rank: int, axis: int, part: Any) -> tuple[Any, ...]:
 
 
 @row("slice")
-def _slice(at: At, x: Array, axis: int = 0, start: Any = None, end: Any = None, step: int = 1):  # noqa: ANN202
+def _slice(at: At, x: Array, axis: int = 0, start: Any = None, end: Any = None, step: int = 1):
     size, count = x.shape[axis], at.shape[axis % x.ndim]
     if step == 1 and isinstance(start, int) and start >= 0:  # the meta data has clipped it
         return x[along(x.ndim, axis, slice(start, start + count))]
@@ -92,7 +92,8 @@ def _stack(at: At, parts: Sequence[Array], axis: int = 0) -> Array:
 
 @row("split_with_sizes", "split")
 def _split(at: At, x: Array, sizes: Any, axis: int = 0) -> tuple[Array, ...]:
-    found, start = [], 0
+    found: list[Array] = []
+    start: Any = 0
     for part in at.values:
         count = at.shape_of(part)[axis]
         found.append(x[along(x.ndim, axis, slice(start, start + count))])

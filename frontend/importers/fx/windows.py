@@ -196,4 +196,3 @@ def _adaptive(at: At, shape: Sequence[Any], sizes: Sequence[Any]) -> Callable[[A
         raise at.refuse("an adaptive pool whose windows differ")
     window = tuple(n // m for n, m in zip(space, sizes, strict=True))
     return _averaged(2, window)
-

@@ -1,0 +1,226 @@
+# pyright: basic, reportMissingImports=false
+"""`torch.compile(…, backend=mlc.torch.backend)`: results, gradients and strides as eager's."""
+
+from __future__ import annotations
+
+import tomllib
+import warnings
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mlc
+
+torch: Any = pytest.importorskip("torch", reason="needs PyTorch: pip install torch")
+
+from tests.torch_ops import FAMILIES  # noqa: E402 - it imports PyTorch
+
+pytestmark = pytest.mark.filterwarnings("default")  # PyTorch warns of itself
+
+SMOOTH = [name for name in FAMILIES if name not in ("integers",)]
+QUICK = ("losses", "pools", "attention")
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    mlc.torch.clear_report()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(f: Any, **options: Any) -> Any:
+    return torch.compile(f, backend=mlc.torch.backend, **options)
+
+
+def check(found: Any, expected: Any) -> None:
+    """Values, types and strides."""
+    for place, (x, y) in enumerate(zip(found, expected, strict=True)):
+        assert x.stride() == y.stride(), place
+        torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def eager_ops() -> set[str]:
+    """Ops of all graphs that PyTorch has run."""
+    return {op.name for graph in mlc.torch.report() for op in graph.eager}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_results_and_strides_are_eagers(name: str) -> None:
+    f, arguments = FAMILIES[name]
+    given = arguments()
+    check(compiled(f)(*given), f(*given))
+    assert eager_ops() <= {"aten._assert_async.msg"}
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in SMOOTH]
+)
+def test_gradients_are_eagers(name: str) -> None:
+    f, arguments = FAMILIES[name]
+    given = arguments()
+    gradients = []
+    for function in (compiled(f), f):
+        inputs = [x.clone().requires_grad_(x.is_floating_point()) for x in given]
+        results = [x for x in function(*inputs) if x.requires_grad]
+        seeds = [torch.linspace(-1, 1, x.numel()).reshape(x.shape).to(x.dtype) for x in results]
+        torch.autograd.backward(results, seeds)
+        gradients.append([x.grad for x in inputs if x.requires_grad])
+    check(*gradients)
+    assert eager_ops() <= {"aten._assert_async.msg"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if n == "norms" else pytest.param(n, marks=pytest.mark.slow) for n in FAMILIES],
+)
+def test_open_sizes(name: str) -> None:
+    f, arguments = FAMILIES[name]
+    given = arguments()
+    check(compiled(f, dynamic=True)(*given), f(*given))
+
+
+def test_one_compilation_serves_all_lengths() -> None:
+    w = torch.randn(8, 8)
+
+    def f(x: Any) -> Any:
+        return torch.softmax(x @ w, -1).reshape(-1, 2).sum(0), x[:, 1:].transpose(1, 2)
+
+    g = compiled(f, dynamic=True)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for length in (4, 5, 9, 30):
+            x = torch.randn(3, length, 8)
+            check(g(x), f(x))
+    assert len(mlc.torch.report()) == 1
+
+
+def test_what_has_no_row_runs_between_compiled_pieces() -> None:
+    def f(x: Any) -> Any:
+        y = torch.exp(x * 2) + x.sin() * x.cos()
+        z = torch.special.bessel_j0(y)
+        return (z * 3 + y).tanh() * z.sigmoid() - y
+
+    x = torch.randn(4, 5)
+    check([compiled(f)(x)], [f(x)])
+    (report,) = mlc.torch.report()
+    assert report.pieces == 2
+    (op,) = report.eager
+    assert (op.name, op.count) == ("aten.special_bessel_j0.default", 1)
+    assert Path(__file__).name in op.line
+    assert "2 pieces" in str(report)
+
+
+def test_a_graph_of_few_ops_is_left_to_pytorch() -> None:
+    def f(x: Any) -> Any:
+        return torch.special.bessel_j0(x * 2) + 1
+
+    x = torch.randn(4)
+    check([compiled(f)(x)], [f(x)])
+    (report,) = mlc.torch.report()
+    assert report.pieces == 0
+    assert "left to PyTorch" in str(report)
+
+
+def test_sizes_that_data_decide_are_pytorchs() -> None:
+    def f(x: Any) -> Any:
+        return (x * 2).exp().sin() + x, x[x > 0]
+
+    x = torch.randn(10)
+    check(compiled(f)(x), f(x))
+
+
+def test_arguments_are_written_in_place() -> None:
+    def f(x: Any, count: Any, table: Any) -> Any:
+        count += 1
+        x.mul_(2).add_(table)
+        table[1:3] = x.sum()
+        return x.exp()
+
+    given = [torch.ones(4), torch.tensor(3), torch.arange(4.0)]
+    other = [x.clone() for x in given]
+    places = [x.data_ptr() for x in other]
+    with torch.no_grad():
+        check([compiled(f)(*other)], [f(*given)])
+    check(other, given)
+    assert [x.data_ptr() for x in other] == places
+    assert not eager_ops()
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda x: x.to(memory_format=torch.channels_last),
+        lambda x: x.permute(3, 1, 0, 2),
+        lambda x: x[:, :, ::2, 1:],
+        lambda x: x[:1].expand(5, -1, -1, -1),
+        lambda x: x[:0],
+    ],
+)
+def test_arguments_lie_in_memory_in_any_order(layout: Any) -> None:
+    def f(x: Any) -> Any:
+        return x + 1, (x * 2).transpose(0, 1), x.sum(1)
+
+    x = layout(torch.randn(4, 3, 6, 5))
+    check(compiled(f)(x), f(x))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16", "int32", "complex64"])
+def test_element_types(dtype: str) -> None:
+    x = (torch.randn(4, 6) * 3).to(getattr(torch, dtype))
+
+    def f(x: Any) -> Any:
+        return x + x * 2, (x * x).sum(), x.t()
+
+    check(compiled(f)(x), f(x))
+
+
+def test_random_bits_are_eagers() -> None:
+    def f(x: Any) -> Any:
+        y = torch.nn.functional.dropout(x * 2, 0.4) + torch.randn(5, 6)
+        return (torch.rand_like(y) + y.exp()) * torch.bernoulli(torch.full((5, 6), 0.3))
+
+    x = torch.randn(5, 6, requires_grad=True)
+    found = []
+    for function in (f, compiled(f)):
+        torch.manual_seed(7)
+        y = function(x)
+        found.append([y, *torch.autograd.grad(y.sum(), x), torch.rand(3)])
+    check(*found)
+
+
+def test_constants_of_a_graph_and_results_that_are_arguments() -> None:
+    table = torch.randn(4)
+
+    def f(x: Any, y: Any) -> Any:
+        return x * table + torch.tensor([1.0, 2.0, 3.0, 4.0]), y, x.view(2, 2), 3
+
+    x, y = torch.randn(4), torch.randn(2)
+    found = compiled(f)(x, y)
+    check(found[:3], f(x, y)[:3])
+    assert found[1] is y
+    assert found[3] == 3
+
+
+def test_errors_of_a_call_are_raised() -> None:
+    table = torch.randn(4, 2)
+    f = compiled(lambda i: (table[i] * 2 + 1).exp())
+    f(torch.tensor([0, 3]))
+    with pytest.raises(IndexError):
+        f(torch.tensor([0, 9]))
+
+
+def test_options_are_refused() -> None:
+    f = torch.compile(lambda x: x + 1, backend=mlc.torch.backend, options={"fast": True})
+    with pytest.raises(Exception, match="takes no options"), warnings.catch_warnings():
+        f(torch.ones(2))
+
+
+def test_the_entry_point_is_the_backend() -> None:
+    root = Path(__file__).parents[1]
+    points = tomllib.loads((root / "pyproject.toml").read_text())["project"]["entry-points"]
+    group = points["torch_dynamo_backends"]
+    assert EntryPoint("mlc", group["mlc"], "torch_dynamo_backends").load() is mlc.torch.backend
