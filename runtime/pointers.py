@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 
 from mlc.dialects import abi
@@ -17,20 +17,17 @@ class PointerEntry:
     that runs at the same time.
     """
 
-    def __init__(self, entry: LoadedEntry, arguments: int, sizes: int, results: int) -> None:
+    def __init__(self, entry: LoadedEntry, arguments: int, results: int) -> None:
         self._entry = entry  # keeps the code loaded
         four_pointers = [ctypes.c_void_p] * 4
         self._call = ctypes.CFUNCTYPE(ctypes.c_int32, *four_pointers)(entry.address)
-        self._pack_arguments = Struct(f"{max(1, arguments)}Q").pack
-        self._pack_sizes = Struct(f"{max(1, sizes)}q").pack
-        self._pack_results = Struct(f"{max(1, results)}Q").pack
+        self._pack_arguments = Struct(f"{arguments}Q").pack
+        self._pack_results = Struct(f"{results}Q").pack
         self._threads = entry.threads
         self._idle: list[tuple[int, ctypes.c_int64]] = []  # contexts, and their threads
 
-    def __call__(
-        self, arguments: Sequence[int], sizes: Sequence[int], results: Sequence[int]
-    ) -> None:
-        """Runs the entry; what its kernels raise is raised."""
+    def __call__(self, arguments: Iterable[int], sizes: bytes, results: Iterable[int]) -> None:
+        """Runs the entry, with `packed` sizes; what its kernels raise is raised."""
         try:
             context, threads = self._idle.pop()  # one step: threads do not meet here
         except IndexError:
@@ -39,10 +36,7 @@ class PointerEntry:
         threads.value = self._threads.value
         try:
             status = self._call(
-                context,
-                self._pack_arguments(*arguments or (0,)),
-                self._pack_sizes(*sizes or (0,)),
-                self._pack_results(*results or (0,)),
+                context, self._pack_arguments(*arguments), sizes, self._pack_results(*results)
             )
             if status != abi.STATUS_OK:
                 self._entry.raise_status(status, context)
@@ -52,3 +46,8 @@ class PointerEntry:
     def __del__(self) -> None:
         for context, _ in self._idle:
             self._entry.free_context(context)
+
+
+def packed(sizes: Sequence[int]) -> bytes:
+    """Sizes as an entry reads them."""
+    return Struct(f"{len(sizes)}q").pack(*sizes)

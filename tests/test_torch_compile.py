@@ -150,6 +150,17 @@ def test_arguments_are_written_in_place() -> None:
     assert not eager_ops()
 
 
+def test_arguments_with_gaps_are_written_in_place() -> None:
+    def f(x: Any) -> Any:
+        x.mul_(2).add_(1)
+        return (x * 3).sum() + x.exp().mean()
+
+    whole, other = torch.ones(4, 6), torch.ones(4, 6)
+    with torch.no_grad():
+        check([compiled(f)(other[:, ::2])], [f(whole[:, ::2])])
+    check([other], [whole])
+
+
 @pytest.mark.parametrize(
     "layout",
     [

@@ -61,8 +61,9 @@ class Graph:
         for k, stage in enumerate(parts):
             later = [*(n for s in parts[k + 1 :] for n in (*s.eager, *s.compiled))]
             used = wanted | {i for n in later for i in n.all_input_nodes}
-            inside = [n for n in stage.compiled if n in used and not is_store(n)]
-            inside = [n for n in inside if not _is_several(n)]
+            inside = {n for n in stage.compiled if n in used and not is_store(n)}
+            order = [*self._results, *stage.compiled]  # as the graph returns them
+            inside = [n for n in dict.fromkeys(order) if n in inside and not _is_several(n)]
             piece = Piece(stage.compiled, inside) if stage.compiled else None
             self._steps.append((stage.eager, piece))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,19 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.errors import CompilerBug
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.spec import TensorSpec
-from mlc.frontend.importers.fx.forms import Form, form_of
+from mlc.frontend.importers.fx.forms import Form, dim_of, form_of
 from mlc.frontend.importers.fx.run import Refused, Run, is_size, symbols_in
 from mlc.frontend.importers.fx.stages import is_store
-from mlc.runtime.pointers import PointerEntry
+from mlc.runtime.pointers import PointerEntry, packed
 
 Node = Any
 Tensor = Any
+
+Plan = tuple[bytes, list[tuple[tuple[int, ...], tuple[int, ...], Any]]]
+"""The sizes of a call, and of each result its sizes, strides and element type."""
+
+MOST_PLANS = 1000
+"""Kept of one piece, each for other sizes."""
 
 
 class Piece:
@@ -41,6 +49,9 @@ class Piece:
         self.forms = [_form(node) for node in self.inputs]
         self.results = [_form(node) for node in self.outputs]
         self.written = [self.inputs.index(n.args[0]) for n in self.stores]
+        for k, node in zip(self.written, self.stores, strict=True):
+            if self.forms[k].thin or not self.forms[k].dense:
+                raise Refused(node, "a write to an argument whose strides leave gaps")
         self.lowered = self._lower()
 
     def _lower(self) -> Any:
@@ -62,14 +73,15 @@ class Piece:
         self.executable = executable
         self.symbols: tuple[str, ...] = signature.symbols
         self.assumed = signature.assumed
-        self._fitting: set[tuple[int, ...]] = set()
-        self._entry = PointerEntry(
-            executable.entry,
-            len(signature.args),
-            signature.size_count,
-            len(signature.results),
-        )
-        self._prepare()
+        self._entry = PointerEntry(executable.entry, len(signature.args), len(signature.results))
+        torch = import_module("torch")
+        self._empty, self._data_ptr = torch.empty_strided, torch.Tensor.data_ptr
+        self._copied = [k for k, form in enumerate(self.forms) if not form.dense]
+        self._gaps = [k for k, form in enumerate(self.results) if not form.dense]
+        self._made = [_Made(node.meta["val"], form.dense)
+                      for node, form in zip(self.outputs, self.results, strict=True)]  # fmt: skip
+        self._plans: dict[tuple[int, ...], Plan] = {}
+        self._fixed = None if self.symbols else self._plan({})
 
     def _traced(self, arrays: tuple[Any, ...], _: tuple[Any, ...]) -> tuple[Any, ...]:
         tensors = [form.seen(x) for form, x in zip(self.forms, arrays, strict=True)]
@@ -86,83 +98,77 @@ class Piece:
             arrays[k][...] = form.laid(whole)
         return found
 
-    def _prepare(self) -> None:
-        """What each call does, as far as it is the same for all."""
-        torch = import_module("torch")
-        self._empty = torch.empty_strided
-        self._data_ptr = torch.Tensor.data_ptr
-        self.copied = [k for k, form in enumerate(self.forms) if not form.dense]
-        self.made = [_Made(node.meta["val"], form)
-                     for node, form in zip(self.outputs, self.results, strict=True)]  # fmt: skip
-        self.fixed: list[Any] | None = None
-        if all(made.fixed is not None for made in self.made):
-            self.fixed = [made.fixed for made in self.made]
-        self.apart = bool(self.written)
-
     def __call__(self, tensors: list[Tensor], symbols: Mapping[str, int]) -> list[Tensor]:
         """The results, for tensors in the order of `inputs`."""
-        for k in self.copied:
+        for k in self._copied:
             tensors[k] = tensors[k].contiguous()
-        addresses = list(map(self._data_ptr, tensors))
-        if self.fixed is not None:
-            results = [self._empty(size, step, dtype=kind) for size, step, kind in self.fixed]
+        sizes, shapes = self._fixed or self._plan(symbols)
+        results = [self._empty(size, step, dtype=kind) for size, step, kind in shapes]
+        if self.written or self.extra:
+            addresses = [*map(self._data_ptr, tensors), *self.extra]
+            places = [*map(self._data_ptr, results), *(addresses[k] for k in self.written)]
+            self._entry(addresses, sizes, places)
         else:
-            results = [made.new(self._empty, symbols) for made in self.made]
-        places = list(map(self._data_ptr, results))
-        places += [addresses[k] for k in self.written]
-        sizes = [symbols[s] for s in self.symbols]
-        if self.assumed and tuple(sizes) not in self._fitting:
-            self._check(sizes)
-        if self.extra:
-            addresses += self.extra
-        self._entry(addresses, sizes, places)
-        return [made.finished(x, symbols) if made.gaps else x
-                for made, x in zip(self.made, results, strict=True)]  # fmt: skip
+            self._entry(map(self._data_ptr, tensors), sizes, map(self._data_ptr, results))
+        for k in self._gaps:
+            results[k] = self._made[k].spread(results[k], symbols)
+        return results
 
-    def _check(self, sizes: Sequence[int]) -> None:
-        """CompilerBug where sizes are not such as tracing relied on: PyTorch's guards imply it."""
-        known = dict(zip(self.symbols, sizes, strict=True))
+    def _plan(self, symbols: Mapping[str, int]) -> Plan:
+        """
+        Sizes and shapes of results for a call. CompilerBug where sizes are not such as tracing
+        relied on: PyTorch's guards imply it.
+        """
+        key = tuple(symbols.values())
+        if (found := self._plans.get(key)) is not None:
+            return found
         for dim in self.assumed:
-            if dim.evaluate(known) < 0:
-                raise CompilerBug(f"a graph is called with {known}; expected {dim} >= 0")
-        self._fitting.add(tuple(sizes))
+            if dim.evaluate(symbols) < 0:
+                raise CompilerBug(f"a graph is called with {symbols}; expected {dim} >= 0")
+        sizes = packed([symbols[s] for s in self.symbols])
+        if len(self._plans) >= MOST_PLANS:
+            self._plans.clear()
+        plan = self._plans[key] = sizes, [made.shape(symbols) for made in self._made]
+        return plan
 
 
 class _Made:
-    """A result: what memory it takes. Where its strides leave gaps, it is copied at the end."""
+    """A result: what memory it takes. One whose strides leave gaps is computed without them."""
 
-    def __init__(self, value: Any, form: Form) -> None:
-        self.dtype = value.dtype
-        self.dims = [size_said(size) for size in value.shape]
-        self.gaps = not form.dense
-        self.strides = [size_said(step) for step in value.stride()]
-        known = all(isinstance(n, int) for n in (*self.dims, *self.strides))
-        whole = (tuple(self.dims), tuple(self.strides), self.dtype)
-        self.fixed = whole if known and form.dense else None
+    def __init__(self, value: Any, dense: bool) -> None:
+        self._dtype, self._dense = value.dtype, dense
+        self._dims = [size_said(size) for size in value.shape]
+        self._strides = [size_said(step) for step in value.stride()]
 
-    def new(self, empty: Any, symbols: Mapping[str, int]) -> Tensor:
-        """Memory for it."""
-        sizes = [size_now(n, symbols) for n in self.dims]
-        if self.gaps:
-            return import_module("torch").empty(sizes, dtype=self.dtype)
-        return empty(sizes, [size_now(n, symbols) for n in self.strides], dtype=self.dtype)
+    def shape(self, symbols: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[int, ...], Any]:
+        """Sizes, strides and element type of the memory."""
+        sizes = tuple(size_now(n, symbols) for n in self._dims)
+        if self._dense:
+            return sizes, tuple(size_now(n, symbols) for n in self._strides), self._dtype
+        steps = accumulate(reversed(sizes[1:]), mul, initial=1)
+        return sizes, tuple(steps)[::-1] if sizes else (), self._dtype
 
-    def finished(self, found: Tensor, symbols: Mapping[str, int]) -> Tensor:
-        """It, with its strides."""
-        torch = import_module("torch")
-        strides = [size_now(n, symbols) for n in self.strides]
-        return torch.empty_strided(found.shape, strides, dtype=self.dtype).copy_(found)
+    def spread(self, found: Tensor, symbols: Mapping[str, int]) -> Tensor:
+        """What was computed, with the strides that the graph says."""
+        strides = [size_now(n, symbols) for n in self._strides]
+        empty = import_module("torch").empty_strided
+        return empty(found.shape, strides, dtype=self._dtype).copy_(found)
 
 
 def size_said(size: Any) -> Any:
-    """A size as an int or SymPy's expression."""
-    return size if isinstance(size, int) else size.node.expr
+    """A size as an int, as our polynomial, or as SymPy's expression."""
+    if isinstance(size, int):
+        return size
+    dim = dim_of(size)
+    return size.node.expr if dim is None else dim
 
 
 def size_now(size: Any, symbols: Mapping[str, int]) -> int:
     """The number that a size is in a call."""
     if isinstance(size, int):
         return size
+    if isinstance(size, Dim):
+        return size.evaluate(symbols)
     return int(size.subs({s: symbols[str(s)] for s in size.free_symbols}))
 
 
