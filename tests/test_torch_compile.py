@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 import warnings
 from collections.abc import Iterator
@@ -228,6 +230,13 @@ def test_options_are_refused() -> None:
     f = torch.compile(lambda x: x + 1, backend=mlc.torch.backend, options={"fast": True})
     with pytest.raises(Exception, match="takes no options"), warnings.catch_warnings():
         f(torch.ones(2))
+
+
+def test_the_document_runs() -> None:
+    root = Path(__file__).parents[1]
+    command = [sys.executable, "-m", "tests.document", "docs/torch.md"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
 
 
 def test_the_entry_point_is_the_backend() -> None:
