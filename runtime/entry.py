@@ -105,7 +105,8 @@ class EntryState:
 
     def free_context(self, context: int) -> None:
         """Free a context, with its arena."""
-        self._support.contexts_free(ctypes.addressof(ctypes.c_size_t(context)))
+        head = ctypes.c_size_t(context)  # it must live until the call is over
+        self._support.contexts_free(ctypes.addressof(head))
 
     def raise_from(self, status: int, context: int) -> NoReturn:
         """Raise what a status other than 0 means, with the context's error word."""

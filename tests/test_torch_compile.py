@@ -152,6 +152,36 @@ def test_arguments_are_written_in_place() -> None:
     assert not eager_ops()
 
 
+def test_arguments_are_written_in_any_order() -> None:
+    def f(a: Any, b: Any, c: Any) -> None:
+        c.copy_(a.sum() + c * 2)
+        a.mul_(3)
+        b.copy_(c[:2].sum() - b)
+
+    given = [torch.randn(5), torch.randn(2, 9), torch.randn(3, 4)]
+    other = [x.clone() for x in given]
+    with torch.no_grad():
+        compiled(f)(*other)
+        f(*given)
+    check(other, given)
+
+
+def test_an_optimizer_is_compiled_alone() -> None:
+    parameters = []
+    for wrapped in (compiled, lambda f: f):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 2))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        step = wrapped(optimizer.step)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(3, 4)).sum().backward()
+            step()
+        parameters.append([p.detach() for p in model.parameters()])
+    check(*parameters)
+    assert not eager_ops()
+
+
 def test_arguments_with_gaps_are_written_in_place() -> None:
     def f(x: Any) -> Any:
         x.mul_(2).add_(1)

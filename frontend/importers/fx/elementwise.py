@@ -167,6 +167,11 @@ def _addcmul(at: At, x: Array, y: Array, z: Array, *, value: Any = 1) -> Array:
     return at.operand(x) + (product if value == 1 else product * value)
 
 
+@row("fma")
+def _fma(at: At, x: Array, y: Array, z: Array) -> Array:
+    return at.operand(x) * at.operand(y) + at.operand(z)
+
+
 @row("lerp")
 def _lerp(at: At, x: Array, y: Array, weight: Any) -> Array:
     return x + weight * (y - x)

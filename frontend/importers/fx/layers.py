@@ -157,7 +157,7 @@ def _lstm(
     both: bool, first: bool, train: bool,
 ) -> tuple[Array, ...]:  # fmt: skip
     """One layer of an LSTM (mode 2), in one direction; x is (time, batch, inputs)."""
-    if mode != 2 or both or sizes or layers != 1 or train:
+    if mode != 2 or both or sizes or layers != 1 or at.uses(3):  # 3: what the way back wants
         raise at.refuse("a recurrent layer other than an LSTM in one direction")
     each = x @ w.T + (b + c if biased else 0)
 

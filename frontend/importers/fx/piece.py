@@ -70,6 +70,10 @@ class Piece:
         signature = executable.signature
         if len(signature.args) != len(self.forms) + len(self.extra) or executable.captured:
             raise CompilerBug("a piece of a graph captures arrays; expected none")
+        written = [spec.alias_of for spec in signature.results]
+        made, self._in_place = written[: len(self.outputs)], written[len(self.outputs) :]
+        if made != [None] * len(made) or sorted(self.written) != self._in_place:
+            raise CompilerBug(f"a piece of a graph writes {written}; expected {self.written}")
         self.executable = executable
         self.symbols: tuple[str, ...] = signature.symbols
         self.assumed = signature.assumed
@@ -106,7 +110,7 @@ class Piece:
         results = [self._empty(size, step, dtype=kind) for size, step, kind in shapes]
         if self.written or self.extra:
             addresses = [*map(self._data_ptr, tensors), *self.extra]
-            places = [*map(self._data_ptr, results), *(addresses[k] for k in self.written)]
+            places = [*map(self._data_ptr, results), *(addresses[k] for k in self._in_place)]
             self._entry(addresses, sizes, places)
         else:
             self._entry(map(self._data_ptr, tensors), sizes, map(self._data_ptr, results))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dims import MOST
 from mlc.frontend import nn
 from mlc.frontend.importers.fx.run import ROWS, At, agreed, row
 from mlc.frontend.numpy.creation import arange, full
@@ -19,6 +20,23 @@ Array = Any
 
 for _name in ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "_reshape_alias"):
     ROWS[_name] = lambda at, x, *_: x.reshape(at.shape)
+
+
+@row("as_strided")
+def _as_strided(at: At, x: Array, sizes: Any, strides: Any, offset: Any = None) -> Array:
+    """The same tensor, but for the strides of axes of one element; no other."""
+    value, made = at.node.args[0].meta["val"], at.values[0]
+    moving = [axis for axis, n in enumerate(value.shape) if n != 1]
+    if offset or made.shape != value.shape or any(
+        made.stride(axis) != value.stride(axis) for axis in moving
+    ):  # fmt: skip
+        raise at.refuse("strides that are not those of its tensor")
+    return x
+
+
+@row("copy")
+def _copy(at: At, x: Array, source: Array, blocking: bool = False) -> Array:
+    return np.broadcast_to(source.astype(at.dtype), at.shape)
 
 
 @row("permute")
@@ -42,6 +60,13 @@ def along(rank: int, axis: int, part: Any) -> tuple[Any, ...]:
     return tuple(part if k == place else slice(None) for k in range(rank))
 
 
+def _end(end: Any, size: Any) -> Any:
+    """Where a slice ends; PyTorch says a number that no size reaches for the end of an axis."""
+    if not isinstance(end, int):
+        return end
+    return min(end, size) if isinstance(size, int) else None if end > MOST // 2 else end
+
+
 @row("slice")
 def _slice(at: At, x: Array, axis: int = 0, start: Any = None, end: Any = None, step: int = 1):
     size, count = x.shape[axis], at.shape[axis % x.ndim]
@@ -49,9 +74,7 @@ def _slice(at: At, x: Array, axis: int = 0, start: Any = None, end: Any = None, 
         return x[along(x.ndim, axis, slice(start, start + count))]
     if step == 1 and start is None:
         return x[along(x.ndim, axis, slice(0, count))]
-    if isinstance(end, int) and isinstance(size, int):
-        end = min(end, size)
-    return x[along(x.ndim, axis, slice(start, end, step))]
+    return x[along(x.ndim, axis, slice(start, _end(end, size), step))]
 
 
 @row("slice_scatter")
@@ -59,9 +82,7 @@ def _slice_scatter(
     at: At, x: Array, part: Array, axis: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Array:
     found = x.copy()
-    if isinstance(end, int) and isinstance(x.shape[axis], int):
-        end = min(end, x.shape[axis])
-    found[along(x.ndim, axis, slice(start, end, step))] = part
+    found[along(x.ndim, axis, slice(start, _end(end, x.shape[axis]), step))] = part
     return found
 
 
