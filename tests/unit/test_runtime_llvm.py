@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import mlc
+from benchmarks.kernels import KERNELS
 from mlc import knobs
 from mlc.dialects.target import CpuTarget, named_target
 from mlc.dialects.target.known import CPUS
@@ -206,3 +208,12 @@ def test_measured_rates_are_kept(tmp_path: Path) -> None:
         probe.host_target.cache_clear()
         assert "estimated" in probe.host_target().source
     probe.host_target.cache_clear()
+
+
+@pytest.mark.parametrize("target", ["avx2", "avx512"])
+def test_minima_of_integers_are_no_branches(target: str) -> None:
+    kernel = KERNELS["edit_distance"]
+    program = mlc.compile(target=target, threads=1)(kernel.function)
+    asm = program.lower(*kernel.arguments(40)).asm()
+    nest = asm[asm.index("\nnest_") :]
+    assert nest[: nest.index(".size")].count("cmov") >= 3  # two minima and the cost
