@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import ml_dtypes
@@ -27,7 +28,7 @@ def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
     """
     check_callable("torch.wrap", f)
     try:
-        import torch  # pyright: ignore[reportMissingImports]
+        torch = import_module("torch")
     except ImportError:
         raise ImportError("mlc.torch.wrap needs PyTorch: pip install torch") from None
     return _Bridge(torch, f)
