@@ -41,7 +41,6 @@ from mlc.frontend.trace.paths import Guard, HiddenInput, Path, object_path
 from mlc.frontend.trace.program_sizes import Room
 from mlc.frontend.trace.source import Site, definition_of
 from mlc.frontend.trace.stored import Stored, stored
-from mlc.frontend.trace.subprogram import Transformed
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import Assumption, Trace, tracing
 from mlc.frontend.trace.tracer import Tracer
@@ -282,9 +281,11 @@ def _traced(
 
 
 def _may_run_as_python(function: Callable[..., Any], call: Call) -> bool:
-    """Whether Python computes the same: not a derivative, nor what is on a GPU."""
+    """Whether Python computes the same: not a derivative or a grid's kernel, nor on a GPU."""
     here = all(leaf.kind != "array" or is_array(leaf.value) for leaf in call.leaves)
-    return here and not isinstance(function, Transformed)
+    inner = getattr(function, "__func__", function)
+    maker = inner if isinstance(inner, FunctionType) else type(inner)
+    return here and not maker.__module__.startswith("mlc.")
 
 
 def _written_at(leaves: Sequence[Any], inputs: Sequence[int]) -> dict[int, Site]:

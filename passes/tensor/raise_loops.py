@@ -22,6 +22,7 @@ from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.check_parallel import meeting
+from mlc.passes.tensor.dce import DcePass
 from mlc.passes.tensor.derivative.emit import Emitter
 from mlc.passes.tensor.raising.cuts import cut_at_number, cut_at_value
 from mlc.passes.tensor.raising.lift import Lift, NotRaisedError
@@ -56,6 +57,9 @@ class RaiseLoopsPass(ModulePass):
     """Whether all that may be raised is, as on a GPU."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not any(isinstance(x, ForOp) for x in op.walk()):
+            return
+        DcePass().apply(ctx, op)  # what is carried and nobody reads keeps no trip from another
         target, numerics = target_of(op), numerics_of(op)
         least = 0.0 if self.always else target.kernel_start_s / target.trip_s
         for function in op.body.block.ops:
@@ -139,7 +143,8 @@ class _Raising:
                 found.append(self._loop(op))
             except NotRaisedError as error:
                 self.kept += not inner
-                self.said[said:] = [(op, f"stays a loop: {error}")]
+                why = " ".join(str(error).split())
+                self.said[said:] = [(op, f"stays a loop: {why}")]
                 found += inner
         return found
 

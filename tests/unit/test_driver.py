@@ -18,7 +18,7 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "no such kind of file": (
         ["run", "{tmp}/notes.txt"],
         1,
-        "expected a file that ends in .py or .mlir",
+        "expected a file that ends in .py, .mlir or .onnx",
     ),
     "not UTF-8": (["opt", "{tmp}/bytes.mlir"], 1, "byte 0 is not UTF-8; expected MLIR text"),
     "a folder": (["opt", "{tmp}"], 1, "Is a directory"),

@@ -167,7 +167,7 @@ def test_of_nothing_there_is_no_extremum(name: str) -> None:
     assert made(x, m) == getattr(x[m], name)()
     with pytest.raises(ValueError, match=r"zero-size array|empty sequence") as found:
         made(x, m & False)
-    assert "test_program_sizes.py" in str(found.value)
+    assert any("test_program_sizes.py" in str(entry.path) for entry in found.traceback)
     with pytest.raises(ValueError, match=r"zero-size array|empty sequence"):
         made.reference(x, m & False)
 

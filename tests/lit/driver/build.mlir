@@ -7,7 +7,6 @@
 // PATHS:      .ll
 // PATHS-NEXT: .s
 // PATHS-NEXT: .o
-// PATHS-NEXT: .o
 // LL:         target triple = "aarch64
 // LL:         define {{.*}} @f
 // ASM:        fadd {{.*}}.4s
