@@ -88,6 +88,21 @@ def _behind(code: Exit | None) -> Exit | None:
     return None if code is None or code.only == BREAKS else code
 
 
+def _asked(
+    block: Block, rolled: Rolled, variables: Sequence[Local], test: Callable[[], Any]
+) -> SSAValue:
+    """What a test gives in its block. Raises _Changes where it changes something."""
+    enter(rolled.carried, block.args)
+    before = [variable.get() for variable in variables]
+    with journaled(block) as journal:
+        value = test()
+    kept = all(x is variable.get() for x, variable in zip(before, variables, strict=True))
+    if not kept or journal.values or journal.objects:
+        journal.undo()
+        raise _Changes
+    return lift(value).value
+
+
 def _staged(
     local: list[Local],
     body: Callable[[], Exit | None],
@@ -119,18 +134,6 @@ def _staged(
     )
     block = Block(arg_types=[x.type for x in rolled.starts])
 
-    def condition() -> Any:
-        enter(rolled.carried, block.args)
-        before = [variable.get() for variable in variables]
-        with journaled(block) as journal:
-            value = going()
-        after = [variable.get() for variable in variables]
-        kept = all(x is y for x, y in zip(before, after, strict=True))
-        if not kept or journal.values or journal.objects:
-            journal.undo()
-            raise _Changes
-        return lift(value).value
-
     def going() -> Any:
         found = effects_of(here())
         raised = found.raised() if found is not None and found.escapes else None
@@ -148,7 +151,7 @@ def _staged(
         wanted = test
         return choice("the test", runs, lambda: truth(wanted(), staying=False), lambda: False)
 
-    held = traced(block, condition, variables, lambda x: x)
+    held = traced(block, partial(_asked, block, rolled, variables, going), variables, lambda x: x)
     block.add_op(YieldOp.create(operands=[held.outcome]))
     rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
     loop = WhileOp(rolled.starts, Region(block), Region(rolled.body.block))

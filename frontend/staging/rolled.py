@@ -126,16 +126,14 @@ def roll(
     """
     lists: dict[int, Widening] = {}
     alone = {v.name for v in local if v.get() is not UNBOUND and references(v) <= ALONE}
-    carried: list[Carried] = [Carried.of(v) for v in local if is_number(v.get())]
     again = expected(here().changed_in.get(code, ()), local, alone, runs)
     hoped = {key_of(c.variable) for c in again}
-    carried += again
+    carried: list[Carried] = [*(Carried.of(v) for v in local if is_number(v.get())), *again]
     original: tuple[list[Carried], Traced, list[Any]] | None = None
     for _ in range(MAX_ROUNDS):
         types = [x.value.type for c in carried for x in c.arrays]
         block = Block(arg_types=[*first, *types])
-        run = partial(_enter_and_run, body, block, carried, len(first))
-        trip = traced(block, run, local, given)
+        trip = traced(block, partial(_entered, body, block, carried, len(first)), local, given)
         if _lose_sizes(block, trip, local):
             original = None
             discard(block)
@@ -147,10 +145,8 @@ def roll(
                 widening.make()
                 lists.setdefault(id(widening.obj), widening)
             continue
-        found = _found(carried, trip, local, runs, alone)
-        if found:
-            carried = [*carried, *found]
-            original = None
+        if found := _found(carried, trip, local, runs, alone):
+            carried, original = [*carried, *found], None
             discard(block)
             continue
         ends = [_end(c, trip, local) for c in carried]
@@ -161,15 +157,10 @@ def roll(
         wider, changed = _wider(carried, ends)
         if not changed:
             if original is not None:
-                before, other, given_ = original
-                pair = given_, _plain_values(carried, ends)
-                if not alike(other.block, trip.block, pair):
-                    pairs = zip(before, carried, strict=True)
-                    old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
-                    raise Peel(old.variable.name, _types(old), _types(new))
+                _check_first_trip(original, carried, trip, ends)
             if missed := unchanged(hoped, carried, ends, block):
-                carried = [c for c in carried if key_of(c.variable) not in missed]
-                original, hoped = None, set[int]()
+                kept = [c for c in carried if key_of(c.variable) not in missed]
+                carried, original, hoped = kept, None, set[int]()
                 discard(block)
                 continue
             here().changed_in[code] = carried
@@ -184,11 +175,25 @@ def roll(
     raise located(NotSupportedError, message)
 
 
+def _check_first_trip(
+    original: tuple[list[Carried], Traced, list[Any]],
+    carried: list[Carried],
+    trip: Traced,
+    ends: list[Held],
+) -> None:
+    """Raises Peel where a trip that begins with other types does something else."""
+    before, other, given = original
+    if not alike(other.block, trip.block, (given, _plain_values(carried, ends))):
+        pairs = zip(before, carried, strict=True)
+        old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
+        raise Peel(old.variable.name, _types(old), _types(new))
+
+
 def _is_of(variable: Variable, wide: Sequence[Widening]) -> bool:
     return isinstance(variable, Item) and any(variable.obj is x.obj for x in wide)
 
 
-def _enter_and_run(
+def _entered(
     body: Callable[[Sequence[SSAValue]], Any], block: Block, carried: list[Carried], first: int
 ) -> Any:
     enter(carried, block.args[first:])

@@ -163,7 +163,7 @@ class _Product:
             value = fetch(self.s, access, atoms, lanes)
             e = self.s.element_builder(lanes)
             value = e.convert(value, view_of(access.view).dtype, self.kind.dtype)
-            known[key] = value if moves else self.s.b.splat(value, self.lanes)
+            known[key] = value if moves or self.lanes == 1 else self.s.b.splat(value, self.lanes)
         return known[key]
 
     def multiply_add(self, e: Lanes, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
