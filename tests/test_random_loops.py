@@ -67,10 +67,11 @@ def test_values_and_bits(start: int) -> None:
         check(seed, (1, 3))
 
 
-def test_which_trips_meet() -> None:
-    found = [check(seed, ()) for seed in range(100, 200)]
-    assert found.count("parallel") > 10
-    assert found.count("refused") > 20
+@pytest.mark.parametrize("start", leading(2, range(100, 200, 20)))
+def test_which_trips_meet(start: int) -> None:
+    found = [check(seed, ()) for seed in range(start, start + 20)]
+    assert found.count("parallel") > 1
+    assert found.count("refused") > 3
 
 
 @pytest.mark.parametrize("seed", [50097, 50111, 50133, 50186])

@@ -285,7 +285,7 @@ def _may_run_as_python(function: Callable[..., Any], call: Call) -> bool:
     here = all(leaf.kind != "array" or is_array(leaf.value) for leaf in call.leaves)
     inner = getattr(function, "__func__", function)
     maker = inner if isinstance(inner, FunctionType) else type(inner)
-    return here and not maker.__module__.startswith("mlc.")
+    return here and not (maker.__module__ or "").startswith("mlc.")
 
 
 def _written_at(leaves: Sequence[Any], inputs: Sequence[int]) -> dict[int, Site]:
