@@ -254,3 +254,20 @@ def walked_in_pairs(x: Any, c: Any) -> Any:
         if total > c:
             v, w = w, v
     return total, v, w
+
+
+@refused((X, 9.0))
+def through_loops_one_after_the_other(x: Any, c: Any) -> Any:
+    y = x.copy()
+    v = y
+    for _ in range(4):
+        k = 0
+        while True:
+            k += 1
+            if k > 3:
+                break
+            if not v.max() > c:
+                continue
+            v = x * 0.5
+    y[2] += 1
+    return v

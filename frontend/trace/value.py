@@ -157,7 +157,7 @@ class Value:
         self.part_of = view
         self.whole: Whole | None = None
         self.written_at: Site | None = None
-        self.shares: tuple[tuple[weakref.ref[Value], int], ...] = ()
+        self.shares: tuple[tuple[Value, int], ...] = ()
         self.shows: tuple[tuple[Value, SSAValue | None], ...] = ()
 
     @property
@@ -190,8 +190,7 @@ class Value:
         """Whether it may be an array that has been written since, or a part of one."""
         if any(before is not None and x.known is not before for x, before in self.shows):
             return True
-        pairs = ((reference(), version) for reference, version in self.shares)
-        return any(x is not None and x.version != version and _is_seen(x) for x, version in pairs)
+        return any(x.version != version for x, version in self.shares)
 
     @property
     def is_another(self) -> bool:
@@ -230,9 +229,10 @@ class Value:
         return self._pending
 
     def share(self, other: Value) -> None:
-        """On some way to here, but not on all, this is the same array as another one."""
+        """On some way to here, but not on all, this is what another one is, or may be."""
         if shape_of(other.type) and other is not self:
-            self.shares = (*self.shares, (weakref.ref(other), other.version))
+            self.shares = (*self.shares, (other, other.version), *other.shares)
+            self.shows = (*self.shows, *other.shows)
 
     def show(self, other: Value, *, read: bool = True) -> None:
         """
@@ -311,7 +311,7 @@ class Value:
     def _may_be_written(self) -> None:
         """Notes who writes. Raises LeakError, NotSupportedError."""
         old = self.value
-        others = [*(reference() for reference, _ in self.shares), *(x for x, _ in self.shows)]
+        others = [x for x, _ in (*self.shares, *self.shows)]
         if any(map(_is_seen, others)):
             raise located(NotSupportedError, ALIASED.format("is written"), remedy=COPY)
         self.written_at = self.written_at or user_site()
@@ -345,11 +345,9 @@ class Value:
         return dtype_of(tensor_of(self.known).element_type)
 
 
-def _is_seen(value: Value | None) -> bool:
+def _is_seen(value: Value) -> bool:
     """Whether the function can still see the array under another name."""
     from mlc.frontend.staging.journal import reachable
 
-    if value is None:
-        return False
     owner = value.owner
     return any(x.may_show(value) for x in owner.walked) or value in owner.inputs or reachable(value)
