@@ -283,8 +283,8 @@ def _traced(
 def _may_run_as_python(function: Callable[..., Any], call: Call) -> bool:
     """Whether Python computes the same: not a derivative or a grid's kernel, nor on a GPU."""
     here = all(leaf.kind != "array" or is_array(leaf.value) for leaf in call.leaves)
-    inner = getattr(function, "__func__", function)
-    maker = inner if isinstance(inner, FunctionType) else type(inner)
+    inner: object = getattr(function, "__func__", function)
+    maker: Any = inner if isinstance(inner, FunctionType) else type(inner)
     return here and not (maker.__module__ or "").startswith("mlc.")
 
 
