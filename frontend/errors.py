@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from mlc.dialects.errors import MlcError
-from mlc.frontend.trace.source import Site, site_of, user_site
+from mlc.frontend.trace.source import Site, raising_frame, site_of, user_site
 
 E = TypeVar("E", bound=MlcError)
 
@@ -106,10 +106,8 @@ MISFITS = ("positional argument", "required keyword-only argument", "multiple va
 
 def misfit(error: TypeError) -> TypeError:
     """The error, with the user's line where arguments do not fit one of our functions."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    caller = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
+    frame = raising_frame(error)
+    caller = "" if frame is None else str(frame.f_globals.get("__name__"))
     ours = caller.startswith("mlc.") and not isinstance(error, MlcError)
     site = user_site() if ours and any(text in str(error) for text in MISFITS) else None
     return error if site is None else TypeError(f"{error}\n{site.excerpt()}")

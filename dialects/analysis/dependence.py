@@ -30,6 +30,7 @@ from mlc.dialects.tensor.control import (
     IfOp,
     YieldOp,
     is_inside,
+    loops_around,
     peeled_from,
     yield_of,
 )
@@ -102,6 +103,11 @@ def trips_together(loop: ForOp, ranges: Ranges | None = None, *, op_by_op: bool 
     return _Analysis(loop, ranges, op_by_op=op_by_op).run()
 
 
+def number_name(loop: ForOp, ranges: Ranges) -> str:
+    """The symbol that the number of a trip is; "" where it is none."""
+    return next(iter(ranges.of(loop.body.block.args[0]).symbols()), "")
+
+
 class _Analysis:
     def __init__(self, loop: ForOp, ranges: Ranges, *, op_by_op: bool) -> None:
         self.loop, self.ranges = loop, ranges
@@ -114,7 +120,7 @@ class _Analysis:
                     self.fixed |= ranges.of(x).symbols()
         self.peeled = peeled_from(loop)
         self.count = ranges.of(loop.count) + self.peeled
-        self.number = ranges.of(loop.body.block.args[0])
+        self.name = number_name(loop, ranges)
         first, last = Dim.const(-self.peeled), ranges.of(loop.count) - 1
         self.elsewhere = ranges.unknown(first, last)  # the number of another trip
 
@@ -199,11 +205,11 @@ class _Analysis:
         that come to one element, the earlier one does so by the op that stands first.
         """
         ops = (write.op, other.op)
-        if self.order is None or any(self._repeats(op) for op in ops):
+        if self.order is None or any(any(loops_around(op, self.loop)) for op in ops):
             return False
         if write.extents[axis] != ONE or other.extents[axis] != ONE:
             return False
-        (name,) = self.number.symbols() or ("",)
+        name = self.name
         (factor, f), (same, g) = (linear_in(x.starts[axis], name) for x in (write, other))
         if not name or factor != same or not factor.constant or not self._is_fixed(g - f):
             return False
@@ -211,18 +217,9 @@ class _Analysis:
         first, second = (self.order[op] for op in ops)
         return self.ranges.is_natural(later if second < first else -later)
 
-    def _repeats(self, op: Operation) -> bool:
-        """Whether a loop inside the loop runs an op."""
-        around = op.parent_op()
-        while around is not None and around is not self.loop:
-            if isinstance(around, ControlOp) and around.repeats:
-                return True
-            around = around.parent_op()
-        return False
-
     def _apart_in_trips(self, a: Dim, size_a: Dim, b: Dim, size_b: Dim) -> bool:
         """Whether two parts of an axis lie in one stretch of it for each trip."""
-        (name,) = self.number.symbols() or ("",)
+        name = self.name
         factor, f = linear_in(a, name)
         other, g = linear_in(b, name)
         if not name or factor != other or not self._is_fixed(factor):
@@ -257,7 +254,7 @@ class _Analysis:
         if self._is_fixed(a) or self._is_fixed(b):
             return self.ranges.is_natural(b - a - size)
         for one, other in ((a, b), (b, a)):  # the number of one trip is not that of the other
-            (name,) = self.number.symbols() or ("",)
+            name = self.name
             factor, rest = linear_in(one, name)
             if name and self._is_fixed(factor) and self._is_fixed(rest):
                 moved = factor * self.elsewhere + rest
@@ -272,7 +269,7 @@ class _Analysis:
         """
         if not (self._in_every_trip(write.op) and self._in_every_trip(other.op)):
             return None
-        (name,) = self.number.symbols() or ("",)
+        name = self.name
         moving = {s for x in (*write.starts, *other.starts) for s in x.symbols()}
         if not all(s == name or self._is_same(s) for s in moving):
             return None

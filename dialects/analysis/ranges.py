@@ -166,6 +166,10 @@ class Ranges:
         """Whether a symbol is one of the function, not a number made in it."""
         return name not in self._numbers
 
+    def is_of_sizes(self, dim: Dim) -> bool:
+        """Whether a dim is made of the function's symbols alone: it is known before a call runs."""
+        return all(map(self.is_size, dim.symbols()))
+
     def _number(self, lows: Sequence[Dim] = (), highs: Sequence[Dim] = ()) -> Dim:
         name = f"%{len(self._numbers)}"
         self._numbers[name] = Number(tuple(lows), tuple(highs))

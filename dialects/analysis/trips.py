@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp
+from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, loops_around
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
 
@@ -51,14 +51,11 @@ def times_run(op: Operation) -> int:
 def runs_of(op: Operation, sizes: Mapping[str, int]) -> int | None:
     """How often a call runs an op of the entry; None where data decides."""
     runs = 1
-    around = op.parent_op()
-    while isinstance(around, ControlOp):
-        if around.repeats:
-            trips = trips_of(around, sizes)
-            if trips is None:
-                return None
-            runs *= trips.evaluate(sizes)
-        around = around.parent_op()
+    for loop in loops_around(op):
+        trips = trips_of(loop, sizes)
+        if trips is None:
+            return None
+        runs *= trips.evaluate(sizes)
     return runs
 
 

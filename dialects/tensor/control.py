@@ -6,11 +6,11 @@ Regions see the values around them. A region ends with `mlc.yield`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i1, i64
-from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     operand_def,
@@ -98,6 +98,15 @@ def is_inside(value: SSAValue, op: ControlOp) -> bool:
             return True
         block = parent.parent if parent is not None else None
     return False
+
+
+def loops_around(op: Operation, within: Operation | None = None) -> Iterator[ControlOp]:
+    """The loops that run an op, innermost first; of those inside `within`."""
+    around = op.parent_op()
+    while isinstance(around, ControlOp) and around is not within:
+        if around.repeats:
+            yield around
+        around = around.parent_op()
 
 
 def peeled_from(loop: ControlOp) -> int:

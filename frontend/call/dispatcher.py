@@ -81,12 +81,17 @@ class Dispatcher:
             if values is not None and self.chain:
                 return self.chain[0].native_builtin(*values)
         if values is not None:
+            failed = False
             for route in self.routes:
-                with suppress(CaughtError):
-                    if (outcome := route(values)) is not MISS:
-                        self.calls += 1
-                        return outcome
-                    continue
+                try:
+                    outcome = route(values)
+                except CaughtError:
+                    failed = True  # what is raised next has nothing to do with it
+                    break
+                if outcome is not MISS:
+                    self.calls += 1
+                    return outcome
+            if failed:
                 self.calls += 1
                 return self.run_again(*args, **kwargs)
         try:

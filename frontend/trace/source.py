@@ -144,10 +144,16 @@ def site_of_error(error: BaseException) -> Site | None:
 
 def is_raised_by_user(error: BaseException) -> bool:
     """Whether the user's code has raised it, or what that calls in C, and not code of ours."""
+    frame = raising_frame(error)
+    return frame is not None and not _is_own(frame)
+
+
+def raising_frame(error: BaseException) -> FrameType | None:
+    """The frame that has raised an error."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
-    return at is not None and not _is_own(at.tb_frame)
+    return None if at is None else at.tb_frame
 
 
 def site_at(code: CodeType, last_instruction: int) -> Site:

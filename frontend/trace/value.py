@@ -231,8 +231,9 @@ class Value:
     def share(self, other: Value) -> None:
         """On some way to here, but not on all, this is what another one is, or may be."""
         if shape_of(other.type) and other is not self:
-            self.shares = (*self.shares, (other, other.version), *other.shares)
-            self.shows = (*self.shows, *other.shows)
+            shares = (*self.shares, (other, other.version), *other.shares)
+            self.shares = tuple(dict.fromkeys(shares))
+            self.shows = tuple(dict.fromkeys((*self.shows, *other.shows)))
 
     def show(self, other: Value, *, read: bool = True) -> None:
         """

@@ -17,7 +17,7 @@ from mlc.dialects.dims import product, shape_of
 from mlc.dialects.numerics import Numerics, numerics_of
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.bind import bound_in
-from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp, discard
+from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp, discard, loops_around
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
@@ -107,7 +107,7 @@ class _Raising:
         """Puts what it becomes in the loop's place, where that pays."""
         trial = _Trial(loop)
         raised = self._loops(trial.block)
-        stays = any(isinstance(op, ForOp) for op in trial.block.ops) or _is_repeated(loop)
+        stays = any(isinstance(op, ForOp) for op in trial.block.ops) or any(loops_around(loop))
         if raised and self._repays(raised, stays=stays):
             trial.keep()
         else:
@@ -237,13 +237,3 @@ def replaced(loop: ForOp, values: Sequence[SSAValue]) -> None:
         old.replace_all_uses_with(new)
     loop.detach()
     loop.erase()
-
-
-def _is_repeated(op: Operation) -> bool:
-    """Whether a loop runs it."""
-    around = op.parent_op()
-    while isinstance(around, ControlOp):
-        if around.repeats:
-            return True
-        around = around.parent_op()
-    return False

@@ -14,7 +14,13 @@ from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
-from mlc.dialects.analysis.dependence import MOST_CONFLICTS, Access, Conflict, Trips
+from mlc.dialects.analysis.dependence import (
+    MOST_CONFLICTS,
+    Access,
+    Conflict,
+    Trips,
+    number_name,
+)
 from mlc.dialects.analysis.ranges import Ranges, linear_in
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
@@ -44,7 +50,7 @@ def cut_at_number(
     and of those behind it, as far as there are any; they stand where the loop did, which is gone.
     None where there is no such trip.
     """
-    count, name = ranges.of(loop.count).constant, _name(loop, ranges)
+    count, name = ranges.of(loop.count).constant, number_name(loop, ranges)
     if conflict.accesses is None or count is None:
         return None
     for a, b in zip(*(x.starts for x in conflict.accesses), strict=True):
@@ -118,7 +124,7 @@ def _cut_of(loop: ForOp, found: Trips, conflict: Conflict, ranges: Ranges) -> _C
     if conflict.accesses is None:
         return None
     a, b = conflict.accesses
-    write, read, name = a.op, b.op, _name(loop, ranges)
+    write, read, name = a.op, b.op, number_name(loop, ranges)
     if not isinstance(write, DynamicUpdateOp) or not isinstance(read, SliceOp | DynamicSliceOp):
         return None
     if write.parent is not loop.body.block or write.fits is None:
@@ -203,8 +209,3 @@ def _replace(loop: ForOp, cuts: Sequence[_Cut], ranges: Ranges) -> None:
         cut.read.detach()
         cut.read.erase()
     drop_unused(copies)
-
-
-def _name(loop: ForOp, ranges: Ranges) -> str:
-    """The symbol that a trip's number is."""
-    return next(iter(ranges.of(loop.body.block.args[0]).symbols()), "")

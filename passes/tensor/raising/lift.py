@@ -16,7 +16,7 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
-from mlc.dialects.analysis.dependence import Trips
+from mlc.dialects.analysis.dependence import Trips, number_name
 from mlc.dialects.analysis.ranges import Ranges, linear_in
 from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import I64, dtype_of
@@ -97,7 +97,7 @@ class Lift(Batcher):
         self.arrays = {x for values in found.arrays.values() for x in values}
         self.number = loop.body.block.args[0]
         count = ranges.of(loop.count)
-        if not all(map(ranges.is_size, count.symbols())):
+        if not ranges.is_of_sizes(count):
             raise NotRaisedError("how many trips there are is no size")
         if count.constant is not None and count.constant < 1:
             raise NotRaisedError("there is no trip")
@@ -272,7 +272,7 @@ class Lift(Batcher):
         if op.fits is None or len(moving) != 1 or part[moving[0]] != ONE:
             return None
         (axis,) = moving
-        (name,) = self.ranges.of(self.number).symbols() or ("",)
+        name = number_name(self.loop, self.ranges)
         factor, rest = linear_in(self.ranges.of(op.offsets[axis]), name)
         step = factor.constant
         if not name or not step or not all(self._is_fixed(x) for x in rest.symbols()):
@@ -290,12 +290,9 @@ class Lift(Batcher):
     def _is_fixed(self, name: str) -> bool:
         return name in self._fixed or self.ranges.is_size(name)
 
-    def _is_size(self, dim: Dim) -> bool:
-        return all(map(self.ranges.is_size, dim.symbols()))
-
     def _first(self, offset: SSAValue, rest: Dim) -> Start:
         """An offset in trip 0."""
-        if self._is_size(rest):
+        if self.ranges.is_of_sizes(rest):
             return rest
         known = {x: new for x, new in self._now.items() if not self.varies(x)}
         known[self.number] = full(self.b, 0, I64, ())

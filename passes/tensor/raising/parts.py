@@ -32,7 +32,7 @@ def value_of(b: OpBuilder, start: Start) -> SSAValue:
 def start_of(x: SSAValue, now: Callable[[SSAValue], SSAValue], ranges: Ranges) -> Start:
     """A number as a start; `now`: as a value of the program."""
     found = ranges.of(x)
-    return found if all(map(ranges.is_size, found.symbols())) else now(x)
+    return found if ranges.is_of_sizes(found) else now(x)
 
 
 def read_part(b: OpBuilder, x: SSAValue, starts: Sequence[Start], part: Shape) -> SSAValue:
