@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dims import Shape
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.lowered import Lowered
@@ -38,7 +39,8 @@ class Imported:
     def __init__(self, module: Module, function: Function) -> None:
         self._module, self._function = module, function
         self.__name__ = function.name
-        self._compiled = compile_function(self._traced, dynamic=_open_sizes(module, function))
+        self._shapes = argument_shapes(module, function)
+        self._compiled = compile_function(self._traced, dynamic=_open_sizes(self._shapes))
 
     def __call__(self, *arguments: Any) -> Any:
         """The result, or a tuple of several."""
@@ -68,10 +70,9 @@ class Imported:
 
     def lower(self, *arguments: Any) -> Lowered:
         """The program for these arguments; without any, for those that the text says."""
-        shapes = argument_shapes(self._module, self._function)
         specs = [
             TensorSpec(*shape, dtype=numpy_of(kind))
-            for shape, kind in zip(shapes, self._function.inputs, strict=True)
+            for shape, kind in zip(self._shapes, self._function.inputs, strict=True)
             if isinstance(kind, TensorKind)
         ]
         return self._compiled.lower(*(arguments or specs))
@@ -115,11 +116,11 @@ def _as_said(place: str, x: Any, kind: Kind) -> Any:
     return x
 
 
-def _open_sizes(module: Module, function: Function) -> dict[str, dict[int, str]] | bool:
+def _open_sizes(shapes: Sequence[Shape]) -> dict[str, dict[int, str]] | bool:
     """The sizes that types leave open, as `mlc.compile` is told of them."""
     found = {
         f"arguments[{k}]": {axis: str(d) for axis, d in enumerate(shape) if d.constant is None}
-        for k, shape in enumerate(argument_shapes(module, function))
+        for k, shape in enumerate(shapes)
     }
     return {name: axes for name, axes in found.items() if axes} or False
 

@@ -2,8 +2,8 @@
 """
 `rng_bit_generator`: the bits that XLA gives for the same state.
 
-SOURCE: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011 (Threefry-2x32 and
-Philox-4x32); XLA's `prng.cc` for the order of words and the counter.
+SOURCE: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011 (Threefry-2x32);
+XLA's `prng.cc` for the order of words and the counter. Philox-4x32 is that of our own `PhiloxOp`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.tensor.random import LOW, ArrayWords, philox4x32
 from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
 from mlc.frontend.importers.stablehlo.text import numpy_of
@@ -19,13 +20,11 @@ from mlc.frontend.numpy.creation import arange
 
 Array = Any
 _TURNS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_MULTIPLIERS, _WEYL = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
-_LOW = np.uint64(0xFFFFFFFF)
 
 
 def _halves(x: Array) -> tuple[Array, Array]:
     """The lower and the upper 32 bits."""
-    return (x & _LOW).astype(np.uint32), (x >> np.uint64(32)).astype(np.uint32)
+    return (x & np.uint64(LOW)).astype(np.uint32), (x >> np.uint64(32)).astype(np.uint32)
 
 
 def _joined(low: Array, high: Array) -> Array:
@@ -44,16 +43,6 @@ def _threefry(x: tuple[Array, Array], key: tuple[Array, Array]) -> tuple[Array, 
     return a, b
 
 
-def _philox(x: list[Array], key: tuple[Array, Array]) -> list[Array]:
-    a, b = key
-    for _ in range(10):
-        low0, high0 = _halves(x[0].astype(np.uint64) * np.uint64(_MULTIPLIERS[0]))
-        low1, high1 = _halves(x[2].astype(np.uint64) * np.uint64(_MULTIPLIERS[1]))
-        x = [high1 ^ x[1] ^ a, low1, high0 ^ x[3] ^ b, low0]
-        a, b = a + np.uint32(_WEYL[0]), b + np.uint32(_WEYL[1])
-    return x
-
-
 def _threefry_words(state: Array, pairs: int) -> tuple[Array, Array, Array]:
     """So many pairs of words, and the state after them."""
     counter = state[1] + arange(pairs).astype(np.uint64)
@@ -68,8 +57,10 @@ def _philox_words(state: Array, count: int) -> tuple[Array, Array]:
     high = state[2] if state.shape[0] > 2 else state[0]  # the key again
     low = state[1] + numbers
     high_of = high + (low < numbers).astype(np.uint64)
-    words = _philox([*_halves(low), *_halves(high_of)], _halves(state[0]))
-    flat = np.stack(words, axis=-1).reshape(-1)[:count]
+    a = ArrayWords()
+    counter, key = (a.low(low), a.high(low), a.low(high_of), a.high(high_of)), state[0]
+    words = philox4x32(a, counter, (a.low(key), a.high(key)))
+    flat = np.stack(words, axis=-1).reshape(-1)[:count].astype(np.uint32)
     after = state[1] + np.uint64(blocks)
     carried = high + (after < np.uint64(blocks)).astype(np.uint64)
     return flat, np.stack([state[0], after, carried][: state.shape[0]])

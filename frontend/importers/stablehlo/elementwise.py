@@ -15,12 +15,10 @@ import ml_dtypes
 import numpy as np
 
 import mlc.frontend.importers.stablehlo.special as special
-from mlc.dialects.tensor.complex_parts import ComplexOp
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
 from mlc.frontend.importers.stablehlo.text import numpy_of
+from mlc.frontend.numpy.complexes import of_parts
 from mlc.frontend.numpy.values import lift
-from mlc.frontend.trace.trace import here
-from mlc.frontend.trace.tracer import Tracer
 
 Array = Any
 
@@ -128,8 +126,7 @@ def _not(x: Array) -> Array:
 
 
 def _complex(x: Array, y: Array) -> Array:
-    real, imag = lift(x, "complex"), lift(y, "complex")
-    return Tracer(here(), here().emit(ComplexOp, real.value, imag.value))
+    return of_parts(lift(x, "complex"), lift(y, "complex"))
 
 
 def _clamp(low: Array, x: Array, high: Array) -> Array:

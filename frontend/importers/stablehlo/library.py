@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mlc.frontend.importers.stablehlo.elementwise import ordered
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
 from mlc.frontend.importers.stablehlo.shapes import line
+from mlc.frontend.importers.stablehlo.sorting import comparable, ranked
 from mlc.frontend.numpy.creation import zeros
 from mlc.frontend.trace.loops import fori_loop
 
@@ -244,8 +244,7 @@ def fft(op: Op, x: Array) -> Array:
 def top_k(op: Op, x: Array) -> tuple[Array, ...]:
     """`chlo.top_k(%x, k = 3)`: the largest along the last axis, equal ones in order."""
     k = int(op.get("k"))
-    back = np.flip(ordered(x) if x.dtype.kind == "f" else x, -1)
-    order = np.flip(x.shape[-1] - 1 - np.argsort(back, axis=-1, kind="stable"), -1)[..., :k]
+    order = ranked(comparable(x, total=True), None, -1, down=True)[..., :k]
     return np.take_along_axis(x, order, -1), order.astype(np.int32)
 
 

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from mlc.frontend.importers.stablehlo.program import Op
+from mlc.frontend.importers.stablehlo.shapes import line
 
 Array = Any
 
@@ -21,9 +23,7 @@ class _Features:
         self.others = tuple(a for a in range(x.ndim) if a != axis)
         self.shape = [n if a == axis else 1 for a, n in enumerate(x.shape)]
         self.epsilon = np.array(op.get("epsilon"), x.dtype)
-        self.count = 1
-        for a in self.others:
-            self.count = self.count * x.shape[a]
+        self.count = math.prod(x.shape[a] for a in self.others)
 
     def over(self, x: Array) -> Array:
         """A number for each feature, over the whole operand."""
@@ -75,10 +75,7 @@ def index_select(op: Op, x: Array, indices: Array) -> tuple[Array, ...]:
         return (np.take(x, np.clip(indices, 0, x.shape[axis] - 1), axis=axis),)
     moved = np.moveaxis(x, axis, batch)
     rows = np.clip(indices, 0, x.shape[axis] - 1)
-    grids = [
-        np.arange(n).reshape([-1 if a == k else 1 for a in range(rows.ndim)])
-        for k, n in enumerate(x.shape[:batch])
-    ]
+    grids = [line(n, k, rows.ndim) for k, n in enumerate(x.shape[:batch])]
     found = moved[(*grids, rows)]
     outer, inner = rows.ndim - batch, axis - batch
     order = [

@@ -111,14 +111,10 @@ class _Reader:
         return Function(name, region, tuple(kind for _, kind in arguments), public)
 
     def _argument(self) -> tuple[str, Kind]:
-        t = self.t
-        value = t.wants_kind("value", "an argument")
-        t.wants(":")
-        kind = t.a_type()
-        if t.sees("{"):
-            t.dictionary()
-        self._is(value, kind)
-        return value, kind
+        found = self._block_argument()
+        if self.t.sees("{"):
+            self.t.dictionary()
+        return found
 
     def _result(self) -> Kind:
         kind = self.t.a_type()
@@ -181,9 +177,7 @@ class _Reader:
         names = self._named(results, len(op.kinds))
         for name, kind in zip(names, op.kinds, strict=True):
             self._is(name, kind)
-        return Op(
-            op.name, op.operands, names, op.kinds, line, op.attributes, op.regions, takes
-        )  # fmt: skip
+        return replace(op, results=names, takes=takes)
 
     def _results(self) -> list[str]:
         """`%0:2, %1 =`: names, those of several as `%0#0`."""

@@ -299,16 +299,8 @@ def _ranked(op: Op, operands: Sequence[Array]) -> list[Array]:
     if dims is None:
         return list(operands)
     return [
-        x if x.ndim == rank else x.reshape(_spread(x.shape, [int(d) for d in dims], rank))
-        for x in operands
+        x if x.ndim == rank else shapes.spread(x, [int(d) for d in dims], rank) for x in operands
     ]
-
-
-def _spread(sizes: Sequence[Any], places: Sequence[int], rank: int) -> list[Any]:
-    found: list[Any] = [1] * rank
-    for size, place in zip(sizes, places, strict=True):
-        found[place] = size
-    return found
 
 
 _BROADCAST = (

@@ -36,6 +36,14 @@ def broadcast_in_dim(op: Op, x: Array, shape: Sequence[Any]) -> Array:
     return np.broadcast_to(turned.reshape([places.get(a, 1) for a in range(len(shape))]), shape)
 
 
+def spread(x: Array, places: Sequence[int], rank: int) -> Array:
+    """x with axes of one element between its own, which come to these places of `rank`."""
+    sizes: list[Any] = [1] * rank
+    for place, size in zip(places, x.shape, strict=True):
+        sizes[place] = size
+    return x.reshape(sizes)
+
+
 def iota(op: Op, shape: Sequence[Any]) -> Array:
     """Numbers along an axis."""
     axis = int(op.get("iota_dimension", 0))
@@ -189,7 +197,7 @@ class Places:
             start = moved[..., k].astype(np.int64)
             if clamp is not None:
                 start = np.clip(start, 0, operand[axis] - clamp[axis])
-            starts[axis] = self._spread(start, outer, shape)
+            starts[axis] = spread(start, outer, rank)
         for axis, side in zip(batching, beside, strict=True):
             place = outer[axes.index(side)]
             starts[axis] = line(shape[place], place, rank)
@@ -201,13 +209,6 @@ class Places:
                 at = window[kept.index(axis)]
                 found = found + line(shape[at], at, rank)
             self.at.append(found)
-
-    @staticmethod
-    def _spread(start: Array, outer: Sequence[int], shape: Sequence[int]) -> Array:
-        sizes = [1] * len(shape)
-        for axis, size in zip(outer, start.shape, strict=True):
-            sizes[axis] = size
-        return start.reshape(sizes)
 
 
 def _listed(numbers: Mapping[str, Any], *names: str) -> list[int]:

@@ -18,6 +18,12 @@ import numpy as np
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.errors import ShapeError
 from mlc.frontend.importers.stablehlo.program import Function, Kind, Module, Op, TensorKind
+from mlc.frontend.importers.stablehlo.shapes import (
+    broadcast_in_dim,
+    concatenate,
+    sizes_of,
+    slice_,
+)
 from mlc.frontend.trace.symbolic import bounds
 from mlc.frontend.trace.trace import here
 from mlc.lazy_dataclass import dataclass
@@ -166,43 +172,19 @@ def _as_kind(op: Op, kind: TensorKind, x: Known) -> Known:
     return _each(_number)(op, kind, x)
 
 
-def _broadcast(op: Op, kind: TensorKind, x: Known, *_: Known) -> Known:
-    dims = list(op.get("broadcast_dimensions", ()))
-    shape = [1] * len(kind.shape)
-    for axis, place in enumerate(dims):
-        shape[int(place)] = x.shape[axis]
-    order = np.argsort(dims, kind="stable") if dims else ()
-    return np.broadcast_to(np.transpose(x, order).reshape(shape), [n or 0 for n in kind.shape])
+def _settled_by(settles: Dim, leaves: Dim) -> Callable[..., Any]:
+    """`and` or `or`: which value of either side settles it, and which leaves it to the other."""
 
+    def apply(x: Any, y: Any) -> Any:
+        if settles in (x, y):
+            return settles
+        if x == leaves:
+            return y
+        if y == leaves or x == y:
+            return x
+        raise _Open
 
-def _sliced(op: Op, _: TensorKind, x: Known) -> Known:
-    names = ("start_indices", "limit_indices", "strides")
-    ranges = zip(*(op.get(name) for name in names), strict=True)
-    return x[tuple(slice(*map(int, each)) for each in ranges)]
-
-
-def _joined(op: Op, _: TensorKind, *xs: Known) -> Known:
-    return np.concatenate(xs, axis=int(op.get("dimension", 0)))
-
-
-def _both(x: Any, y: Any) -> Any:
-    if _ZERO in (x, y):
-        return _ZERO
-    if x == _ONE:
-        return y
-    if y == _ONE or x == y:
-        return x
-    raise _Open
-
-
-def _either(x: Any, y: Any) -> Any:
-    if _ONE in (x, y):
-        return _ONE
-    if x == _ZERO:
-        return y
-    if y == _ZERO or x == y:
-        return x
-    raise _Open
+    return apply
 
 
 def _logical(function: Callable[..., Any]) -> Callable[..., Known]:
@@ -221,9 +203,11 @@ _ROWS: Mapping[str, Callable[..., Known]] = {
     "negate": _each(_numbers(lambda x: -x)), "maximum": _each(_numbers(_larger)),
     "minimum": _each(_numbers(lambda x, y: x + y - _larger(x, y))),
     "compare": _compare, "select": _each(_chosen), "convert": _as_kind,
-    "and": _logical(_both), "or": _logical(_either), "not": _logical(_not),
-    "reshape": lambda _, kind, x: x.reshape([n or 0 for n in kind.shape]),
-    "broadcast_in_dim": _broadcast, "concatenate": _joined, "slice": _sliced,
+    "and": _logical(_settled_by(_ZERO, _ONE)), "or": _logical(_settled_by(_ONE, _ZERO)),
+    "not": _logical(_not), "reshape": lambda op, _, x: x.reshape(sizes_of(op)),
+    "broadcast_in_dim": lambda op, _, x: broadcast_in_dim(op, x, sizes_of(op)),
+    "concatenate": lambda op, _, *xs: concatenate(op, *xs),
+    "slice": lambda op, _, x: slice_(op, x),
 }  # fmt: skip
 """Ops on known integers."""
 

@@ -44,17 +44,18 @@ def sort(op: Op, evaluate: Callable[[Region], Apply], *xs: Array) -> tuple[Array
         both = [x for x in xs for _ in range(2)]
         (found,) = evaluate(_giving(region, key.value))(*both)
         value = np.broadcast_to(found, xs[0].shape) if found.shape != xs[0].shape else found
-        order = _ordered(_comparable(value, total=key.total), order, axis, down=key.down)
+        order = ranked(comparable(value, total=key.total), order, axis, down=key.down)
     return tuple(np.take_along_axis(x, order, axis) for x in xs)
 
 
-def _comparable(x: Array, *, total: bool) -> Array:
+def comparable(x: Array, *, total: bool) -> Array:
+    """What may be sorted in its place; `total`: floats in their total order."""
     if x.dtype.kind == "b":
         return x.astype(np.int8)
     return ordered(x) if total and x.dtype.kind == "f" else x
 
 
-def _ordered(key: Array, order: Array | None, axis: int, *, down: bool) -> Array:
+def ranked(key: Array, order: Array | None, axis: int, *, down: bool) -> Array:
     """The positions in the order of a key; of those that are equal in it, in the order so far."""
     if order is not None:
         key = np.take_along_axis(key, order, axis)

@@ -40,12 +40,10 @@ _QUANTISED = re.compile(
     r"!quant\.uniform<(?P<storage>[iu]\d+)(?:<(?P<least>-?\d+):(?P<most>-?\d+)>)?"
     r":(?P<expressed>\w+)(?::(?P<axis>\d+))?,(?P<pairs>\{[-\w.,:+]*\}|[-\w.:+]+)>"
 )
-DTYPES = {
-    **ELEMENTS, "index": "i64", **{kind: kind[0] + "8" for kind in ("i2", "i4", "ui2", "ui4")},
-}  # fmt: skip
-"""StableHLO's element types -> ours: narrow integers are bytes that hold no more than they may."""
 NARROW = {"i2": 2, "i4": 4, "ui2": 2, "ui4": 4}
-"""Those that are narrower than a byte, and their bits."""
+"""Integers that are narrower than a byte, and their bits."""
+DTYPES = {**ELEMENTS, "index": "i64", **{kind: f"{kind[0]}8" for kind in NARROW}}
+"""StableHLO's element types -> ours: narrow integers are bytes that hold no more than they may."""
 
 _MOST_BYTES = 1 << 31  # of a literal
 
@@ -60,7 +58,6 @@ class Text:
     """A position in a text, and what stands there."""
 
     def __init__(self, text: str, name: str) -> None:
-        self.text = text
         self.name = name
         self.at = 0
         self.kind, self.token = "", ""

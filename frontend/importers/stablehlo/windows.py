@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dtypes import numpy_dtype
 from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.importers.stablehlo.program import Op, Region, TensorKind
 from mlc.frontend.importers.stablehlo.shapes import MONOIDS, of_dtype, pad, sizes_of
@@ -72,17 +73,12 @@ def _folded(how: str, x: Array, axes: tuple[int, ...]) -> Array:
     if how == "or" and x.dtype.kind == "b":
         return x.any(axis=axes)
     if how in ("minimum", "maximum") and not all(isinstance(n, int) and n for n in x.shape):
-        found = MONOIDS[how].reduce(x, axis=axes, initial=_identity(how, x.dtype))
+        row = numpy_dtype(x.dtype)
+        initial = row.highest if how == "minimum" else row.lowest
+        found = MONOIDS[how].reduce(x, axis=axes, initial=initial)
     else:
         found = MONOIDS[how].reduce(x, axis=axes)
     return found.astype(x.dtype)
-
-
-def _identity(how: str, dtype: np.dtype[Any]) -> Any:
-    if dtype.kind == "f":
-        return np.inf if how == "minimum" else -np.inf
-    limits = np.iinfo(dtype)
-    return limits.max if how == "minimum" else limits.min
 
 
 # windows
