@@ -63,6 +63,11 @@ class DType:
         return F32 if self.kind == "float" and self.bytes < 4 else self
 
     @property
+    def unsigned(self) -> DType:
+        """The unsigned integers of as many bytes."""
+        return next(d for d in DTYPES if d.kind == "uint" and d.bytes == self.bytes)
+
+    @property
     def part(self) -> DType:
         """The dtype of a complex dtype's real and imaginary part; itself for any other."""
         return {"c64": F32, "c128": F64}.get(self.name, self)

@@ -13,7 +13,7 @@ from xdsl.irdl import VarConstraint, base, operand_def, result_def
 
 from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import shape_of, tensor_type
-from mlc.dialects.dtypes import DTYPES, REALS, DType, dtype_of
+from mlc.dialects.dtypes import REALS, DType, dtype_of
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.create import full
@@ -98,9 +98,8 @@ class Shift(Binary):
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         x, count = operands
         dtype = self.dtype
-        unsigned = next(d for d in DTYPES if d.kind == "uint" and d.bytes == dtype.bytes)
-        width = b.constant(8 * dtype.bytes, unsigned)
-        inside = b.compare("lt", count, width, unsigned)
+        width = b.constant(8 * dtype.bytes, dtype.unsigned)
+        inside = b.compare("lt", count, width, dtype.unsigned)
         # by a mask, not a choice: LLVM drops a choice that repeats the one below, and its PTX then
         # looks at the lower 32 bits of a 64-bit count alone
         low = b.apply(arith.AndIOp, count, b.constant(8 * dtype.bytes - 1, dtype))

@@ -12,16 +12,13 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import MlcError
 from mlc.dialects.program import entry_function
-from mlc.dialects.tensor.bind import BindOp
-from mlc.dialects.tensor.control import ForOp, IfOp, WhileOp, yield_of
+from mlc.dialects.tensor.control import ForOp, IfOp, WhileOp
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.markers import BarrierOp, StopGradientOp
 from mlc.dialects.tensor.op import OpaqueOp, TensorOp
@@ -55,9 +52,8 @@ class _Export:
     def text(self) -> str:
         w, block = self.w, self.function.body.block
         arguments = [w.fresh(*typed(x)) for x in block.args]
-        w.values |= dict(zip(block.args, arguments, strict=True))
         w.learn(arguments)
-        results = self.block(block)
+        results = self.block(block, *arguments)
         if self.refused:
             listed = "\n".join(f"  {each}" for each in dict.fromkeys(self.refused))
             raise UnsaidError(f"what StableHLO cannot say:\n{listed}")
@@ -71,13 +67,13 @@ class _Export:
             f"  func.func public @main({head}) -> ({kinds}) {{\n{body}\n  }}\n}}\n"
         )
 
-    def block(self, block: Block) -> list[Value]:
-        """Writes a block's ops; the values that it ends with."""
-        for op in block.ops:
-            if isinstance(op, ReturnOp) or op is block.last_op:
-                return self._read(op.operands)
+    def block(self, block: Block, *values: Value) -> list[Value]:
+        """Writes a block's ops, with values for its arguments; the values that it ends with."""
+        self.w.values |= dict(zip(block.args, values, strict=True))
+        *ops, end = block.ops
+        for op in ops:
             self.op(op)
-        return []
+        return self._read(end.operands)
 
     def op(self, op: Operation) -> None:
         """One op; what cannot be said is noted, and stands for values of its types."""
@@ -102,6 +98,8 @@ class _Export:
         control = _CONTROL.get(type(op))
         if control is not None:
             return control(self, op)
+        if (why := _UNSAID.get(op.name)) is not None:
+            raise Unsaid(why)
         if not isinstance(op, TensorOp):
             raise Unsaid("an op of no kind that is known here")
         operands = self._read(op.operands)
@@ -111,7 +109,7 @@ class _Export:
         if isinstance(op, Elementwise):
             return [self._elementwise(op, operands)]
         if isinstance(op, OpaqueOp) or not type(op).states("element"):
-            raise Unsaid(_ROUTINE.get(op.name, "no op of StableHLO"))
+            raise Unsaid("no op of StableHLO")
         b = Elements(self.w, op.shape)
         return [b.of(op.element(b, b.point()))]
 
@@ -127,32 +125,22 @@ class _Export:
     def loop(self, op: Any) -> Sequence[Value]:
         """`mlc.for`: a loop that counts."""
         count, *starts = self._read([op.count, *op.inits])
-        zero = self.w.constant(np.array(0), I64)
-        states = [zero, *starts]
+        states = [self.w.integer(0), *starts]
 
         def goes_on(*values: Value) -> list[Value]:
             return [self.w.compare("LT", values[0], count)]
 
         def trip(*values: Value) -> list[Value]:
-            self.w.values |= dict(zip(op.body.block.args, values, strict=True))
-            results = self.block(op.body.block)
-            one = self.w.constant(np.array(1), I64)
-            return [self.w.same("add", values[0], one), *results]
+            results = self.block(op.body.block, *values)
+            return [self.w.same("add", values[0], self.w.integer(1)), *results]
 
         return self._while(states, goes_on, trip)[1:]
 
     def while_(self, op: Any) -> Sequence[Value]:
         """`mlc.while`."""
-
-        def running(block: Block) -> Callable[..., Sequence[Value]]:
-            def run(*values: Value) -> Sequence[Value]:
-                self.w.values |= dict(zip(block.args, values, strict=True))
-                return self.block(block)
-
-            return run
-
-        starts = self._read(op.inits)
-        return self._while(starts, running(op.condition.block), running(op.body.block))
+        blocks = (op.condition.block, op.body.block)
+        goes_on, trip = (functools.partial(self.block, each) for each in blocks)
+        return self._while(self._read(op.inits), goes_on, trip)
 
     def _while(
         self,
@@ -173,10 +161,7 @@ class _Export:
 
     def rule(self, op: Any) -> Sequence[Value]:
         """`mlc.rule`: its body."""
-        block = op.body.block
-        self.w.values |= dict(zip(block.args, self._read(op.inputs), strict=True))
-        self.block(block)
-        return self._read(yield_of(block).values)
+        return self.block(op.body.block, *self._read(op.inputs))
 
     def as_it_is(self, op: Any) -> Sequence[Value]:
         """Markers for derivatives."""
@@ -186,16 +171,14 @@ class _Export:
         """`mlc.barrier`."""
         return [self.w.same("optimization_barrier", *self._read([op.x]))]
 
-    def bind(self, op: Any) -> Sequence[Value]:
-        """Sizes that data decide have no name in StableHLO."""
-        raise Unsaid("a size that data decide")
-
 
 _CONTROL: Mapping[type[Operation], Callable[[_Export, Any], Sequence[Value]]] = {
     ForOp: _Export.loop, WhileOp: _Export.while_, IfOp: _Export.branch, RuleOp: _Export.rule,
-    StopGradientOp: _Export.as_it_is, BarrierOp: _Export.barrier, BindOp: _Export.bind,
+    StopGradientOp: _Export.as_it_is, BarrierOp: _Export.barrier,
 }  # fmt: skip
-_ROUTINE: Mapping[str, str] = {"mlc.library": "a routine of a library"}
+_UNSAID: Mapping[str, str] = {
+    "mlc.library": "a routine of a library", "mlc.bind": "a size that data decide",
+}  # fmt: skip
 
 _PLAIN: Mapping[str, str] = {
     "mlc.neg": "negate", "mlc.exp": "exponential", "mlc.log": "log", "mlc.tanh": "tanh",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, Shape
-from mlc.dialects.dtypes import BOOL, DTYPES, I64, DType, dtype_of
+from mlc.dialects.dtypes import BOOL, I64, DType, dtype_of
+from mlc.dialects.tensor.complex_parts import COMPLEX_OF
 from mlc.dialects.tensor.element import Ix, Point
 from mlc.lowering.stablehlo.text import Unsaid, Value, Writer, integers
 
@@ -75,16 +76,14 @@ class Elements:
     def apply(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
         """An arith or math op whose result type is that of its first operand."""
         values = [self.of(x) for x in operands]
-        composed = getattr(self, f"_{op.name.partition('.')[2]}", None)
-        if composed is not None:
-            return self.stands(composed(*values))
+        if (composed := _COMPOSED.get(op.name)) is not None:
+            return self.stands(composed(self, *values))
         if (name := _APPLIED.get(op.name)) is None:
             raise Unsaid(f"{op.name} has no counterpart")
         dtype = values[0].dtype
         unsigned = op.name.startswith("arith.") and op.name.endswith("ui")
         if unsigned and dtype.kind == "int":  # registers have no sign, types here do
-            other = next(d for d in DTYPES if d.kind == "uint" and d.bytes == dtype.bytes)
-            values = [self._bits(x, other) for x in values]
+            values = [self._bits(x, dtype.unsigned) for x in values]
             return self.stands(self._bits(self.w.same(name, *values), dtype))
         return self.stands(self.w.emit(name, values, dtype, values[0].shape))
 
@@ -110,8 +109,7 @@ class Elements:
     def pair(self, real: SSAValue, imag: SSAValue) -> SSAValue:
         """The complex element with these parts."""
         x, y = self.of(real), self.of(imag)
-        whole = next(d for d in DTYPES if d.kind == "complex" and d.part is x.dtype)
-        return self.stands(self.w.emit("complex", [x, y], whole, x.shape))
+        return self.stands(self.w.emit("complex", [x, y], COMPLEX_OF[x.dtype], x.shape))
 
     def convert(self, value: SSAValue, source: DType, target: DType) -> SSAValue:
         """The element in another dtype."""
@@ -192,31 +190,36 @@ class Elements:
     def _number(self, value: float, like: Value) -> Value:
         return self.w.full(value, like.dtype, like.shape)
 
-    def _trunc(self, x: Value) -> Value:
+    def trunc(self, x: Value) -> Value:
+        """Towards zero."""
         below = self.w.compare("LT", x, self._number(0.0, x))
         return self.w.same("select", below, self.w.same("ceil", x), self.w.same("floor", x))
 
-    def _copysign(self, x: Value, y: Value) -> Value:
-        whole = next(d for d in DTYPES if d.kind == "uint" and d.bytes == x.dtype.bytes)
+    def copysign(self, x: Value, y: Value) -> Value:
+        """x with the sign of y."""
+        whole = x.dtype.unsigned
         top = 1 << 8 * whole.bytes - 1
         size, sign = self._bits(x, whole), self._bits(y, whole)
         size = self.w.same("and", size, self._number(top - 1, size))
         sign = self.w.same("and", sign, self._number(top, sign))
         return self._bits(self.w.same("or", size, sign), x.dtype)
 
-    def _exp2(self, x: Value) -> Value:
+    def exp2(self, x: Value) -> Value:
+        """2 to the power of x."""
         return self.w.same("power", self._number(2.0, x), x)
 
-    def _log2(self, x: Value) -> Value:
+    def log2(self, x: Value) -> Value:
+        """The logarithm to the base 2."""
         return self._log_to(x, 2.0)
 
-    def _log10(self, x: Value) -> Value:
+    def log10(self, x: Value) -> Value:
+        """The logarithm to the base 10."""
         return self._log_to(x, 10.0)
 
     def _log_to(self, x: Value, base: float) -> Value:
         return self.w.same("divide", self.w.same("log", x), self._number(float(np.log(base)), x))
 
-    def _hypot(self, x: Value, y: Value) -> Value:
+    def hypot(self, x: Value, y: Value) -> Value:
         """By the larger one, so that no square overflows."""
         a, b = self.w.same("abs", x), self.w.same("abs", y)
         large, small = self.w.same("maximum", a, b), self.w.same("minimum", a, b)
@@ -232,5 +235,14 @@ class Elements:
         )
         return self.w.same("select", either, infinity, whole)
 
-    def _fma(self, x: Value, y: Value, z: Value) -> Value:
+    def fma(self, x: Value, y: Value, z: Value) -> Value:
+        """x * y + z, rounded twice."""
         return self.w.same("add", self.w.same("multiply", x, y), z)
+
+
+_COMPOSED: Mapping[str, Callable[..., Value]] = {
+    "math.trunc": Elements.trunc, "math.copysign": Elements.copysign, "math.exp2": Elements.exp2,
+    "math.log2": Elements.log2, "math.log10": Elements.log10, "math.fma": Elements.fma,
+    "mlc_math.hypot": Elements.hypot,
+}  # fmt: skip
+"""Ops of one element -> what is made of several of StableHLO."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mlc.dialects.dims import Dim, Shape
+from mlc.dialects.dims import Dim, Shape, product
 from mlc.dialects.dtypes import BOOL, I32, I64, DType
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
 from mlc.dialects.tensor.op import TensorOp, text_property
@@ -14,7 +14,7 @@ from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
 from mlc.dialects.tensor.window import ConvOp, WindowOp
 from mlc.lowering.stablehlo.elements import Elements
-from mlc.lowering.stablehlo.moves import ONE, ZERO, Row, sliced
+from mlc.lowering.stablehlo.moves import ONE, ZERO, Row, beginning, sliced
 from mlc.lowering.stablehlo.text import Unsaid, Value, Writer, integers, static
 
 # products
@@ -86,10 +86,7 @@ def _conv(w: Writer, op: TensorOp, xs: Sequence[Value]) -> Value:
     sizes |= dict(zip(result, op.shape, strict=True))
 
     def count(letters: Sequence[str]) -> Dim:
-        total = ONE
-        for c in letters:
-            total = total * sizes[c]
-        return total
+        return product(sizes[c] for c in letters)
 
     space = tuple(x.shape[k] for k, _ in pairs)
     x = w.transpose(x, [*(plain[c] for c in (*batch, *groups, *summed)), *(k for k, _ in pairs)])
@@ -115,10 +112,7 @@ def _conv(w: Writer, op: TensorOp, xs: Sequence[Value]) -> Value:
     )
     outer = (count(batch), count([*groups, *features]))
     found = w.emit("convolution", [x, y], dtype, (*outer, *counts), said)
-    wanted = tuple(sizes[c] for _, c in moves)
-    if counts != wanted:
-        ends, rank = (*outer, *wanted), len(counts) + 2
-        found = sliced(w, found, [ZERO] * rank, ends, [1] * rank, ends)
+    found = beginning(w, found, (*outer, *(sizes[c] for _, c in moves)))
     order = [*batch, *groups, *features, *(c for _, c in moves)]
     found = w.reshape(found, tuple(sizes[c] for c in order))
     return _finished(w, op, w.transpose(found, [order.index(c) for c in result]))
@@ -234,9 +228,7 @@ def _window(w: Writer, op: TensorOp, xs: Sequence[Value]) -> Value:
     folded = _Folded(w, op.monoid.data, x, [])
     around = [(0, 0)] * len(axes)
     found = _windowed(w, folded, window, strides, apart, around, tuple(counts))
-    wanted = tuple(sizes[c] if c in result else ONE for c in order)
-    if tuple(counts) != wanted:
-        found = sliced(w, found, [ZERO] * len(axes), wanted, [1] * len(axes), wanted)
+    found = beginning(w, found, tuple(sizes[c] if c in result else ONE for c in order))
     kept = [c for c in order if c in result]
     found = w.reshape(found, tuple(sizes[c] for c in kept))
     return w.transpose(found, [kept.index(c) for c in result])
@@ -249,13 +241,13 @@ def _scan(w: Writer, op: TensorOp, xs: Sequence[Value]) -> Value:
     if size is None:
         raise Unsaid(f"a scan along an axis of {x.shape[axis]} elements")
     folded = _Folded(w, op.monoid.data, x, [axis])
+    if not size:
+        return folded.result(folded.states)
     rank, more = len(x.shape), size - 1
     forward, shift = op.direction.data == "forward", int(op.kind.data == "exclusive")
     sides = (more + shift, -shift) if forward else (-shift, more + shift)
     around = [sides if k == axis else (0, 0) for k in range(rank)]
-    window = [max(size, 1) if k == axis else 1 for k in range(rank)]
-    if not size:
-        return folded.result(folded.states)
+    window = [size if k == axis else 1 for k in range(rank)]
     return _windowed(w, folded, window, [1] * rank, [1] * rank, around, x.shape)
 
 
@@ -320,10 +312,7 @@ def _partition(w: Writer, op: TensorOp, xs: Sequence[Value]) -> Value:
     middle, ends = w.full(1, I64, x.shape), [w.full(n, I64, x.shape) for n in (0, 2)]
     group = w.same("select", less, ends[0], w.same("select", more, ends[1], middle))
     moved = w.iota(axis, x.shape) if isinstance(op, ArgpartitionOp) else x
-    found = _sorted(w, "ascending", [group, moved], zeros=True)[1]
-    if found.shape == op.shape:
-        return found
-    return sliced(w, found, [ZERO] * rank, op.shape, [1] * rank, op.shape)
+    return beginning(w, _sorted(w, "ascending", [group, moved], zeros=True)[1], op.shape)
 
 
 def _searchsorted(w: Writer, op: TensorOp, xs: Sequence[Value]) -> Value:

@@ -95,6 +95,14 @@ def sliced(
     return w.emit("real_dynamic_slice", both, x.dtype, shape)
 
 
+def beginning(w: Writer, x: Value, shape: Shape) -> Value:
+    """The first elements along each axis; the array itself where those are all."""
+    if x.shape == shape:
+        return x
+    rank = len(shape)
+    return sliced(w, x, [ZERO] * rank, shape, [1] * rank, shape)
+
+
 def _concat(w: Writer, op: TensorOp, xs: Sequence[Value]) -> Value:
     assert isinstance(op, ConcatOp | JoinOp)
     said = f"dimension = {op.axis.value.data} : i64"
@@ -102,21 +110,19 @@ def _concat(w: Writer, op: TensorOp, xs: Sequence[Value]) -> Value:
 
 
 def _pad(w: Writer, op: TensorOp, xs: Sequence[Value]) -> Value:
-    assert isinstance(op, PadOp)
-    return padded(w, xs[0], xs[1], op.low.data, op.high.data, op.shape)
-
-
-def padded(w: Writer, x: Value, value: Value, low: Shape, high: Shape, shape: Shape) -> Value:
     """`pad`, or `dynamic_pad` where sizes are open."""
-    known, rank = (static(low), static(high)), len(shape)
+    assert isinstance(op, PadOp)
+    low, high, rank = op.low.data, op.high.data, len(op.shape)
+    known = static(low), static(high)
     if known[0] is not None and known[1] is not None:
         said = (
             f"edge_padding_low = {integers(known[0])}, edge_padding_high = {integers(known[1])},"
             f" interior_padding = {integers([0] * rank)}"
         )
-        return w.emit("pad", [x, value], x.dtype, shape, said)
+        return w.emit("pad", xs, op.dtype, op.shape, said)
     inner = w.constant(np.zeros(rank, np.int64), I64)
-    return w.emit("dynamic_pad", [x, value, w.sizes(low), w.sizes(high), inner], x.dtype, shape)
+    both = [*xs, w.sizes(low), w.sizes(high), inner]
+    return w.emit("dynamic_pad", both, op.dtype, op.shape)
 
 
 def _dynamic_slice(w: Writer, op: TensorOp, xs: Sequence[Value]) -> Value:

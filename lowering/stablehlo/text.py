@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -116,9 +117,10 @@ class Writer:
             f" ({', '.join(x.kind for x in results)}) -> ()"
         )
         self.known.pop()
-        inside = "\n".join(f"  {line}" for line in self.blocks.pop())
-        head = ", ".join(f"{x.name}: {x.kind}" for x in arguments)
-        return f"{{\n{f'^bb0({head}):' + chr(10) if arguments else ''}{inside}\n}}"
+        lines = [f"  {line}" for line in self.blocks.pop()]
+        if arguments:
+            lines = [f"^bb0({', '.join(f'{x.name}: {x.kind}' for x in arguments)}):", *lines]
+        return "\n".join(["{", *lines, "}"])
 
     # constants and shapes -------------------------------------------------------------------------
 
@@ -127,6 +129,10 @@ class Writer:
         shape = tuple(map(Dim.const, array.shape))
         text = f"value = dense<{_literal(array, dtype)}> : {kind_of(dtype, shape)}"
         return self.emit("constant", (), dtype, shape, text)
+
+    def integer(self, value: int) -> Value:
+        """A number, i64 of no axes."""
+        return self.constant(np.array(value), I64)
 
     def full(self, value: complex, dtype: DType, shape: Shape) -> Value:
         """One number everywhere."""
@@ -187,20 +193,20 @@ class Writer:
             if dim in known:
                 return known[dim]
         if dim.constant is not None:
-            found = self.constant(np.array(dim.constant), I64)
+            found = self.integer(dim.constant)
         else:
-            found = None
-            for monomial, coefficient in dim.terms:
-                term = self.constant(np.array(coefficient), I64) if coefficient != 1 else None
-                for atom in monomial:
-                    factor = self._atom(atom)
-                    term = factor if term is None else self.same("multiply", term, factor)
-                if term is None:
-                    term = self.constant(np.array(1), I64)
-                found = term if found is None else self.same("add", found, term)
-            assert found is not None
+            terms = (self._joined("multiply", self._factors(*term)) for term in dim.terms)
+            found = self._joined("add", terms)
         self.known[-1][dim] = found
         return found
+
+    def _joined(self, name: str, values: Iterable[Value]) -> Value:
+        return functools.reduce(functools.partial(self.same, name), values)
+
+    def _factors(self, monomial: Sequence[str | FloorDiv], coefficient: int) -> Iterator[Value]:
+        if coefficient != 1 or not monomial:
+            yield self.integer(coefficient)
+        yield from map(self._atom, monomial)
 
     def _atom(self, atom: str | FloorDiv) -> Value:
         if isinstance(atom, str):
@@ -208,7 +214,7 @@ class Writer:
             if (known := self.known[0].get(dim)) is None:
                 raise Unsaid(f"the size {atom} is no argument's")
             return known
-        divisor = self.constant(np.array(atom.divisor), I64)
+        divisor = self.integer(atom.divisor)
         return self.same("divide", self.size(atom.numerator), divisor)  # sizes: not negative
 
     def sizes(self, shape: Shape) -> Value:
@@ -224,12 +230,12 @@ class Writer:
         """The symbols that axes of arguments say."""
         for value in arguments:
             for axis, dim in enumerate(value.shape):
-                symbols = [c for monomial, c in dim.terms if monomial]
+                scales = [c for monomial, c in dim.terms if monomial]
                 names = dim.symbols()
-                if len(names) != 1 or len(symbols) != 1 or dim.constant is not None:
+                if len(names) != 1 or len(scales) != 1:
                     continue
-                symbol = Dim.symbol(next(iter(names)))
-                rest = dim - symbol * symbols[0]
+                symbol, scale = Dim.symbol(*names), scales[0]
+                rest = dim - symbol * scale
                 if symbol in self.known[0] or rest.constant is None:
                     continue
                 said = f"dimension = {axis} : i64"
@@ -237,8 +243,8 @@ class Writer:
                 found = self.convert(found, I64)
                 if rest.constant:
                     found = self.same("subtract", found, self.size(rest))
-                if symbols[0] != 1:
-                    found = self.same("divide", found, self.size(Dim.const(symbols[0])))
+                if scale != 1:
+                    found = self.same("divide", found, self.size(Dim.const(scale)))
                 self.known[0][symbol] = found
 
 
@@ -256,12 +262,8 @@ def _literal(array: NDArray[Any], dtype: DType) -> str:
     if (raw == raw[0]).all():
         return _number(flat[0], dtype)
     if flat.size > _SHORT:
-        if dtype is BOOL:
-            packed = np.packbits(flat, bitorder="little").tobytes()
-            if packed not in (b"\x00", b"\xff"):
-                return f'"0x{packed.hex().upper()}"'
-        else:
-            return f'"0x{flat.tobytes().hex().upper()}"'
+        packed = np.packbits(flat, bitorder="little") if dtype is BOOL else flat
+        return f'"0x{packed.tobytes().hex().upper()}"'
     return _nested(array, dtype)
 
 
