@@ -12,6 +12,7 @@ from mlc.knobs import FUSIONS
 from mlc.version import __version__
 
 Command = Callable[[argparse.Namespace], int]
+FILES = "FILE.py, FILE.py:function, FILE.mlir or FILE.onnx"
 LEVELS = ("trace", "tensor", "stablehlo", "plan", "tiles", "loops", "code")
 NUMERICS = ("strict", "standard", "fast")
 TEAMS = ("1", "pthread", "openmp")
@@ -89,9 +90,7 @@ def _add_types(to: argparse.ArgumentParser) -> None:
 
 
 def _add_program(to: argparse.ArgumentParser, also: str = "") -> None:
-    to.add_argument(
-        "file", metavar="FILE", help=f"FILE.py, FILE.py:function, FILE.mlir or FILE.onnx{also}"
-    )
+    to.add_argument("file", metavar="FILE", help=f"{FILES}{also}")
 
 
 def _run(to: argparse.ArgumentParser) -> None:

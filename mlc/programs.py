@@ -31,6 +31,7 @@ from mlc.knobs import KnobError
 from mlc.lazy_dataclass import dataclass
 from mlc.levels import Levels
 from mlc.options import Options
+from mlc.parsers import FILES
 from mlc.passes.plan.tiling.choose_tiles import LIMIT
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from mlc.passes.report.explain.edges import Line
 
 AnyCompiled = Compiled[..., Any]
-FILES = "FILE.py, FILE.py:function, FILE.mlir or FILE.onnx"
 Given = Mapping[str, object]
 """Options of `mlc.compile` that the command line says, in place of the program's own."""
 
