@@ -11,42 +11,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 
-WORDS, WIDTH, HEADS, LAYERS = 50, 32, 4, 2
+from tests.torch_models import WORDS, ResNet18, Tagger, convolved
 
-
-def convolution(inner: int, outer: int, size: int, stride: int = 1, groups: int = 1) -> Any:
-    return nn.Sequential(
-        nn.Conv2d(inner, outer, size, stride, size // 2, groups=groups, bias=False),
-        nn.BatchNorm2d(outer),
-    )
-
-
-class Residual(nn.Module):
-    """ResNet's block of two convolutions."""
-
-    def __init__(self, inner: int, outer: int, stride: int) -> None:
-        super().__init__()
-        self.first, self.second = convolution(inner, outer, 3, stride), convolution(outer, outer, 3)
-        same = stride == 1 and inner == outer
-        self.beside = nn.Identity() if same else convolution(inner, outer, 1, stride)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.relu(self.second(F.relu(self.first(x))) + self.beside(x))
-
-
-class ResNet18(nn.Module):
-    def __init__(self, width: int = 8) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(convolution(3, width, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
-        blocks, inner = [], width
-        for k in range(4):
-            outer = width << k
-            blocks += [Residual(inner, outer, 2 if k else 1), Residual(outer, outer, 1)]
-            inner = outer
-        self.blocks, self.head = nn.Sequential(*blocks), nn.Linear(inner, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(F.adaptive_avg_pool2d(self.blocks(self.stem(x)), 1).flatten(1))
+WIDTH, HEADS, LAYERS = 32, 4, 2
 
 
 class Squeeze(nn.Module):
@@ -67,9 +34,9 @@ class Inverted(nn.Module):
         super().__init__()
         self.same = stride == 1 and inner == outer
         self.layers = nn.Sequential(
-            convolution(inner, wide, 1), nn.Hardswish(),
-            convolution(wide, wide, size, stride, groups=wide), Squeeze(wide), nn.Hardswish(),
-            convolution(wide, outer, 1),
+            convolved(inner, wide, 1), nn.Hardswish(),
+            convolved(wide, wide, size, stride, groups=wide), Squeeze(wide), nn.Hardswish(),
+            convolved(wide, outer, 1),
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
@@ -81,8 +48,8 @@ class MobileNetV3(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            convolution(3, 8, 3, 2), nn.Hardswish(), Inverted(8, 16, 8, 3, 1),
-            Inverted(8, 24, 12, 3, 2), Inverted(12, 32, 12, 5, 1), convolution(12, 48, 1),
+            convolved(3, 8, 3, 2), nn.Hardswish(), Inverted(8, 16, 8, 3, 1),
+            Inverted(8, 24, 12, 3, 2), Inverted(12, 32, 12, 5, 1), convolved(12, 48, 1),
             nn.Hardswish(),
         )  # fmt: skip
         self.head = nn.Sequential(
@@ -98,7 +65,7 @@ class UNet(nn.Module):
         super().__init__()
 
         def pair(inner: int, outer: int) -> Any:
-            return nn.Sequential(convolution(inner, outer, 3), nn.ReLU(),
+            return nn.Sequential(convolved(inner, outer, 3), nn.ReLU(),
                                  nn.Conv2d(outer, outer, 3, 1, 1), nn.ReLU())  # fmt: skip
 
         self.down = nn.ModuleList([pair(3, width), pair(width, 2 * width)])
@@ -182,17 +149,6 @@ class Gpt2(Words):
         return self.norm(x) @ self.word.weight.T, torch.stack(kept)
 
 
-class Tagger(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.word = nn.Embedding(WORDS, 16)
-        self.lstm = nn.LSTM(16, 12, bidirectional=True, batch_first=True)
-        self.head = nn.Linear(24, 5)
-
-    def forward(self, words: Tensor) -> Tensor:
-        return self.head(self.lstm(self.word(words))[0])
-
-
 class ViT(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -255,7 +211,7 @@ def cache(batch: int, time: int) -> Tensor:
 SIZES = ((2, 7), (3, 5), (4, 11))
 PHOTOS = [(images(n),) for n in (2, 3, 5)]
 MODELS: dict[str, tuple[Callable[[], nn.Module], list[Inputs], tuple[dict[int, Any], ...]]] = {
-    "ResNet-18": (ResNet18, PHOTOS, ({0: OPEN},)),
+    "ResNet-18": (lambda: ResNet18(8), PHOTOS, ({0: OPEN},)),
     "MobileNetV3": (MobileNetV3, PHOTOS, ({0: OPEN},)),
     "U-Net": (UNet, PHOTOS, ({0: OPEN},)),
     "BERT": (

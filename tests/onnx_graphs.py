@@ -28,11 +28,9 @@ def model(
     opset: int = 21,
     functions: list[Any] | None = None,
 ) -> Any:
-    """A model of nodes, for inputs like these arrays."""
+    """A model of nodes, for inputs like these arrays, or of an element type and sizes or names."""
     ports = [
-        helper.make_tensor_value_info(
-            name, helper.np_dtype_to_tensor_dtype(np.asarray(x).dtype), np.shape(x)
-        )
+        helper.make_tensor_value_info(name, *(x if isinstance(x, tuple) else _kind(x)))
         for name, x in inputs.items()
     ]
     ends = [onnx.ValueInfoProto(name=name) for name in outputs]
@@ -40,6 +38,16 @@ def model(
     graph = helper.make_graph(nodes, "g", ports, ends, initial)
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid("local", 1)]
     return helper.make_model(graph, opset_imports=opsets, functions=functions or [])
+
+
+def _kind(x: Any) -> tuple[int, tuple[int, ...]]:
+    return helper.np_dtype_to_tensor_dtype(np.asarray(x).dtype), np.shape(x)
+
+
+def body(nodes: list[Any], inputs: list[str], outputs: list[str]) -> Any:
+    """A graph of a node's."""
+    ports = [[onnx.ValueInfoProto(name=n) for n in names] for names in (inputs, outputs)]
+    return helper.make_graph(nodes, "body", *ports)
 
 
 def ran(nodes: list[Any], inputs: dict[str, Any], outputs: list[str], **more: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mlc
-from tests.onnx_graphs import f32, helper, model, node, onnx, ran, rng
+from tests.onnx_graphs import body, f32, helper, model, node, ran, rng
 
 
 def test_a_network_with_chains_of_shapes() -> None:
@@ -69,11 +69,6 @@ def test_recurrent_layers_go_both_ways(op: str) -> None:
     back = ran(one, {"x": x[::-1].copy()}, ["y"], weights={"w": w[1:], "r": r[1:]})
     np.testing.assert_allclose(both[:, 0], forward[:, 0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(both[:, 1], back[::-1, 0], rtol=1e-5, atol=1e-6)
-
-
-def body(nodes: list[Any], inputs: list[str], outputs: list[str]) -> Any:
-    ports = [[onnx.ValueInfoProto(name=n) for n in names] for names in (inputs, outputs)]
-    return helper.make_graph(nodes, "body", *ports)
 
 
 def test_branches_and_loops_on_values() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import mlc
 from mlc.driver import main
-from tests.onnx_graphs import f32, helper, model, node, numpy_helper, onnx
+from tests.onnx_graphs import body, f32, helper, model, node, numpy_helper, onnx
 
 
 def saved(folder: Path, location: str, data: bytes | None, **more: str) -> Path:
@@ -94,11 +94,9 @@ def test_large_weights_are_read_where_they_lie(tmp_path: Path) -> None:
 
 def _whole(folder: Path) -> bytes:
     """A model with a bit of everything."""
-    inner = helper.make_graph(
-        [node("Add", "v row", "w"), node("Identity", "go", "on")], "inner",
-        [onnx.ValueInfoProto(name=name) for name in ("k", "go", "v")],
-        [onnx.ValueInfoProto(name=name) for name in ("on", "w")],
-    )  # fmt: skip
+    inner = body(
+        [node("Add", "v row", "w"), node("Identity", "go", "on")], ["k", "go", "v"], ["on", "w"]
+    )
     nodes = [
         node("Conv", "x kernel", "c", pads=[1, 1, 1, 1]),
         node("Shape", "c", "s"),

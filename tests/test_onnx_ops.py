@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mlc
-from tests.onnx_graphs import f32, helper, model, node, onnx, ran, rng
+from tests.onnx_graphs import body, f32, helper, model, node, onnx, ran, rng
 
 
 def same(
@@ -100,7 +100,7 @@ def test_signals() -> None:
     same([node("TfIdfVectorizer", "x", "y", **grams)], {"x": words}, ["y"])
 
 
-def test_large_windows_go_axis_by_axis() -> None:
+def test_large_windows() -> None:
     x = f32(1, 2, 20, 24)
     cut = {"kernel_shape": [7, 9], "strides": [3, 2], "pads": [1, 2, 1, 2], "dilations": [2, 1]}
     for op in ("MaxPool", "AveragePool"):
@@ -122,11 +122,10 @@ def test_bits_and_caches() -> None:
 
 def test_a_loop_that_ends_by_itself_stacks_what_it_found() -> None:
     """How many trips there are the model computes; at most 9."""
-    ports = [[onnx.ValueInfoProto(name=n) for n in names] for names in
-             (["k", "c", "v"], ["go", "w", "w_out"])]  # fmt: skip
-    trip = helper.make_graph(
+    trip = body(
         [node("Add", "v v", "w"), node("ReduceMax", "w", "m", keepdims=0),
-         node("Less", "m limit", "go"), node("Identity", "w", "w_out")], "body", *ports,
+         node("Less", "m limit", "go"), node("Identity", "w", "w_out")],
+        ["k", "c", "v"], ["go", "w", "w_out"],
     )  # fmt: skip
     weights = {"limit": np.float32(20), "most": np.int64(9), "always": np.bool_(True)}
     nodes = [node("Loop", "most always x", "y all", body=trip)]

@@ -10,21 +10,15 @@ import numpy as np
 import pytest
 
 import mlc
-from tests.onnx_graphs import f32, helper, node, numpy_helper, onnx
+from tests.onnx_graphs import f32, model, node
 
 
 def load(
     nodes: list[Any], inputs: dict[str, tuple[int, list[Any]]], outputs: list[str],
-    weights: dict[str, Any] | None = None, opset: int = 21,
+    weights: dict[str, Any] | None = None,
 ) -> Any:  # fmt: skip
     """A model whose inputs have an element type and sizes, some of which are names."""
-    ports = [
-        helper.make_tensor_value_info(name, kind, sizes) for name, (kind, sizes) in inputs.items()
-    ]
-    ends = [onnx.ValueInfoProto(name=name) for name in outputs]
-    initial = [numpy_helper.from_array(np.asarray(w), name) for name, w in (weights or {}).items()]
-    graph = helper.make_graph(nodes, "g", ports, ends, initial)
-    return mlc.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]))
+    return mlc.onnx.load(model(nodes, inputs, outputs, weights))
 
 
 def test_chains_of_shapes_are_sizes() -> None:
@@ -142,17 +136,15 @@ def test_names_that_python_cannot_spell() -> None:
     assert f(f32(2, 3), f32(2, 3)).shape == (2, 3)
     assert f(f32(4, 1), f32(4, 1)).shape == (4, 1)
     assert list(signature(f.compiled()).parameters) == ["in_1", "in_1_2"]
+    of_classes = load([node("Neg", "x", "y")], {"x": (1, ["class", "2 + class"])}, ["y"])
+    for n in (1, 3):
+        assert of_classes(f32(n, n + 2)).shape == (n, n + 2)
 
 
 def test_weights_can_be_arguments() -> None:
     w, x = f32(4, 3), f32(2, 4)
     made = [node("MatMul", "x w", "h"), node("Tanh", "h", "t"), node("Reshape", "t s", "y")]
-    ends = [onnx.ValueInfoProto(name="y")]
-    graph = helper.make_graph(
-        made, "g", [helper.make_tensor_value_info("x", 1, ["N", 4])], ends,
-        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.array([-1]), "s")],
-    )  # fmt: skip
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    proto = model(made, {"x": (1, ["N", 4])}, ["y"], {"w": w, "s": np.array([-1])})
     f = mlc.onnx.load(proto, weights="arguments")
     assert [port.name for port in f.inputs] == ["x", "w"]  # a shape is no argument
     np.testing.assert_allclose(f(x), np.tanh(x @ w).ravel(), rtol=1e-5, atol=1e-6)
