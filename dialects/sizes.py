@@ -160,10 +160,9 @@ class Dim:
         value = remainder.constant
         if value is not None:
             return quotient + value // divisor
-        inner = remainder - (beside := Dim.const(rest.get((), 0)))
-        match inner.terms:
-            case (((FloorDiv() as nested,), 1),):  # (a // b + c) // d is (a + b c) // (b d)
-                whole = nested.numerator + beside * nested.divisor
+        match remainder.terms:  # (a // b + c) // d is (a + b c) // (b d)
+            case (((FloorDiv() as nested,), 1),) | (((FloorDiv() as nested,), 1), ((), _)):
+                whole = nested.numerator + rest.get((), 0) * nested.divisor
                 return quotient + whole // (nested.divisor * divisor)
             case _:
                 return quotient + Dim((((FloorDiv(remainder, divisor),), 1),))

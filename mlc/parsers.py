@@ -17,6 +17,7 @@ LEVELS = ("trace", "tensor", "stablehlo", "plan", "tiles", "loops", "code")
 NUMERICS = ("strict", "standard", "fast")
 TEAMS = ("1", "pthread", "openmp")
 WEIGHTS = ("arguments", "freeze", "file")
+FILES = "FILE.py, FILE.py:function, FILE.mlir or FILE.onnx"
 OPTIONS = ("target", "threads", "numerics", "fusion", "peak_bytes", "schedule", "tune")
 """Of mlc.compile, as flags."""
 STATUS = "exit status: 0; 1, the input is at fault; 2, the command line is; 130, Ctrl-C"

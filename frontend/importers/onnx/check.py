@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlc.frontend.errors import NotSupportedError
-from mlc.frontend.importers.onnx.graph import Graph, Model, Node, OnnxError
+from mlc.frontend.importers.onnx.graph import DOMAINS, Graph, Model, Node, OnnxError
 from mlc.frontend.importers.onnx.run import ROWS
 
 
@@ -18,7 +18,7 @@ def check(model: Model, onnx: Any) -> None:
     """
     newest = onnx.defs.onnx_opset_version()
     for domain, version in model.versions.items():
-        known = newest if domain in ("", "ai.onnx") else 1 << 30
+        known = newest if domain in DOMAINS else 1 << 30
         if not 1 <= version <= known:
             raise OnnxError(
                 f"the model wants opset {version} of {domain or 'ai.onnx'}; expected 1 to {known}"
@@ -41,19 +41,12 @@ def _check_nodes(nodes: Sequence[Node], known: set[str], outputs: Sequence[str])
         for name in node.inputs:
             if name and name not in known:
                 raise OnnxError(f"{node.said} reads {name!r}, which nothing computes before it")
-        for graph in graphs_of(node):
+        for graph in node.graphs:
             _check_names(graph, known)
         known |= set(node.outputs)
     for name in outputs:
         if name not in known:
             raise OnnxError(f"the output {name!r} is computed by no node")
-
-
-def graphs_of(node: Node) -> Iterator[Graph]:
-    """The graphs in a node."""
-    for value in node.attributes.values():
-        if isinstance(value, Graph):
-            yield value
 
 
 def _missing(nodes: Sequence[Node], model: Model, onnx: Any, met: set[int]) -> Iterator[str]:
@@ -65,7 +58,7 @@ def _missing(nodes: Sequence[Node], model: Model, onnx: Any, met: set[int]) -> I
             yield from _missing(body.nodes, model, onnx, met)
         if body is None and not _is_known(node, onnx):
             yield node.said
-        for graph in graphs_of(node):
+        for graph in node.graphs:
             yield from _missing(graph.nodes, model, onnx, met)
 
 

@@ -134,10 +134,7 @@ def _clip(at: At, x: Array, low: Array = None, high: Array = None) -> Array:
 
 @row("Cast")
 def _cast(at: At, x: Array) -> Array:
-    dtype = dtype_of(int(at.get("to")))
-    if dtype is None:
-        raise at.refuse(f"to = {at.get('to')}, a dtype that is not supported")
-    return _as(x, dtype, saturates=bool(at.get("saturate", 1)))
+    return _as(x, _to(at), saturates=bool(at.get("saturate", 1)))
 
 
 @row("CastLike")
@@ -159,21 +156,26 @@ def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
     """A conversion that leaves no number infinite: the largest there is stands for larger ones."""
     most = float(finfo(dtype).max)
     wide = x if x.dtype.kind == "f" else x.astype(np.float32)
-    return np.clip(wide, _constant(wide, -most), _constant(wide, most)).astype(dtype)
+    return np.clip(wide, scalar(wide, -most), scalar(wide, most)).astype(dtype)
 
 
 @row("BitCast")
 def _bit_cast(at: At, x: Array) -> Array:
+    return x.view(_to(at))
+
+
+def _to(at: At) -> np.dtype[Any]:
     dtype = dtype_of(int(at.get("to")))
     if dtype is None:
         raise at.refuse(f"to = {at.get('to')}, a dtype that is not supported")
-    return x.view(dtype)
+    return dtype
 
 
 # activations
 
 
-def _constant(x: Array, value: float) -> Array:
+def scalar(x: Array, value: float) -> Array:
+    """A number of the dtype of x."""
     return np.asarray(value, x.dtype)
 
 
@@ -198,7 +200,7 @@ ROWS["HardSwish"] = _unary(lambda x: x * np.clip(x / 6 + 0.5, 0, 1))
 
 @row("LeakyRelu")
 def _leaky(at: At, x: Array) -> Array:
-    return np.where(x < 0, x * _constant(x, at.get("alpha", 0.01)), x)
+    return np.where(x < 0, x * scalar(x, at.get("alpha", 0.01)), x)
 
 
 @row("PRelu")
@@ -214,50 +216,50 @@ def _prelu(at: At, x: Array, slope: Array) -> Array:
 
 @row("Elu")
 def _elu(at: At, x: Array) -> Array:
-    return np.where(x < 0, _constant(x, at.get("alpha", 1.0)) * np.expm1(np.minimum(x, 0)), x)
+    return np.where(x < 0, scalar(x, at.get("alpha", 1.0)) * np.expm1(np.minimum(x, 0)), x)
 
 
 @row("Celu")
 def _celu(at: At, x: Array) -> Array:
-    alpha = _constant(x, at.get("alpha", 1.0))
+    alpha = scalar(x, at.get("alpha", 1.0))
     return np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(np.minimum(x, 0) / alpha))
 
 
 @row("Selu")
 def _selu(at: At, x: Array) -> Array:
-    alpha = _constant(x, at.get("alpha", 1.67326319217681884765625))
-    gamma = _constant(x, at.get("gamma", 1.05070102214813232421875))
+    alpha = scalar(x, at.get("alpha", 1.67326319217681884765625))
+    gamma = scalar(x, at.get("gamma", 1.05070102214813232421875))
     return gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
 
 
 @row("ThresholdedRelu")
 def _thresholded(at: At, x: Array) -> Array:
-    return np.where(x > _constant(x, at.get("alpha", 1.0)), x, 0 * x)
+    return np.where(x > scalar(x, at.get("alpha", 1.0)), x, 0 * x)
 
 
 @row("HardSigmoid")
 def _hard_sigmoid(at: At, x: Array) -> Array:
-    alpha, beta = (_constant(x, at.get(n, d)) for n, d in (("alpha", 0.2), ("beta", 0.5)))
+    alpha, beta = (scalar(x, at.get(n, d)) for n, d in (("alpha", 0.2), ("beta", 0.5)))
     return np.clip(x * alpha + beta, 0, 1)
 
 
 @row("Shrink")
 def _shrink(at: At, x: Array) -> Array:
-    border, bias = (_constant(x, at.get(n, d)) for n, d in (("lambd", 0.5), ("bias", 0.0)))
+    border, bias = (scalar(x, at.get(n, d)) for n, d in (("lambd", 0.5), ("bias", 0.0)))
     return np.where(x < -border, x + bias, np.where(x > border, x - bias, 0 * x))
 
 
 @row("Gelu")
 def _gelu(at: At, x: Array) -> Array:
     if at.get("approximate", "none") == "tanh":
-        inner = _constant(x, np.sqrt(2 / np.pi)) * (x + _constant(x, 0.044715) * x * x * x)
-        return _constant(x, 0.5) * x * (1 + np.tanh(inner))
-    return _constant(x, 0.5) * x * (1 + erf(x * _constant(x, np.sqrt(0.5))))
+        inner = scalar(x, np.sqrt(2 / np.pi)) * (x + scalar(x, 0.044715) * x * x * x)
+        return scalar(x, 0.5) * x * (1 + np.tanh(inner))
+    return scalar(x, 0.5) * x * (1 + erf(x * scalar(x, np.sqrt(0.5))))
 
 
 @row("Swish")
 def _swish(at: At, x: Array) -> Array:
-    return x * sigmoid(x * _constant(x, at.get("alpha", 1.0)))
+    return x * sigmoid(x * scalar(x, at.get("alpha", 1.0)))
 
 
 @row("Dropout")

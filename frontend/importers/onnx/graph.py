@@ -55,6 +55,11 @@ class Node:
         return f"{self.domain}.{self.op}" if self.domain else self.op
 
     @property
+    def graphs(self) -> list[Graph]:
+        """The graphs in it."""
+        return [value for value in self.attributes.values() if isinstance(value, Graph)]
+
+    @property
     def said(self) -> str:
         """For messages."""
         named = f' "{self.name}"' if self.name else ""

@@ -18,7 +18,7 @@ from mlc.frontend.call.compile import Compiled
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.errors import ConcretizationError
-from mlc.frontend.importers.onnx.graph import Graph, Model, Node, Port
+from mlc.frontend.importers.onnx.graph import Model, Node, Port
 from mlc.frontend.importers.onnx.run import Run
 from mlc.frontend.importers.onnx.values import PLACES, literals
 from mlc.frontend.numpy.values import lift
@@ -58,10 +58,9 @@ class Imported:
         The output, or a tuple of several. Weights that are arguments and are not given are the
         model's own.
         """
-        given = self._given(arguments, named)
+        given = {**self.weights, **self._given(arguments, named)}
         if current() is not None:
-            return self._traced({**self.weights, **given})
-        given = {**self.weights, **given}
+            return self._traced(given)
         fixed = {k: np.asarray(given[k]) for k in self._fixed if k in given}
         values = {k: x for k, x in given.items() if k not in fixed}
         key = (
@@ -137,15 +136,16 @@ class Imported:
     def _traced(self, given: Mapping[str, Any]) -> Any:
         def value(name: str) -> Any:
             x = given.get(name)
-            if name in self._fixed and not isinstance(x, Tracer | list) and x is not None:
-                return np.asarray(x)
-            return x if x is None or isinstance(x, Tracer | list) else lift(x, self.__name__)
+            if x is None or isinstance(x, Tracer | list):
+                return x
+            return np.asarray(x) if name in self._fixed else lift(x, self.__name__)
 
         graph = self._model.graph
-        if mine := {name: value(name) for name in self.weights if name in given}:
+        if self.weights:
+            mine = {name: value(name) for name in self.weights}
             graph = replace(graph, weights={**graph.weights, **mine})
         given_values = [value(port.name) for port in graph.inputs]
-        with literals(graph.weights if not mine else {}):
+        with literals({} if self.weights else graph.weights):
             found = Run(self._model).graph(graph, given_values, {})
         return found[0] if len(found) == 1 else found
 
@@ -192,7 +192,8 @@ class _Symbols:
     @staticmethod
     def _size(text: str) -> str:
         """`batch`, `past + 1`; another name is one symbol."""
-        if re.fullmatch(r"[A-Za-z_]\w*(\s*[+*]\s*(\d+|[A-Za-z_]\w*))*", text):
+        plain = re.fullmatch(r"[A-Za-z_]\w*(\s*[+*]\s*(\d+|[A-Za-z_]\w*))*", text)
+        if plain and not any(map(keyword.iskeyword, re.findall(r"\w+", text))):
             return text
         return _spelled([text])[0]
 
@@ -229,15 +230,14 @@ def _wanted(model: Model, nodes: Sequence[Node], wanted: set[str]) -> set[str]:
             wanted.add(node.inputs[1])  # whether a loop begins, where nothing computes it
         ends = [k for k, name in enumerate(node.outputs) if name in wanted]
         wanted |= {node.inputs[k] for k in PLACES.get(node.kind, ()) if k < len(node.inputs)}
-        for inner in node.attributes.values():
-            if isinstance(inner, Graph):
-                first = max(0, len(node.inputs) - len(inner.inputs))
-                last = {port.name for port in inner.outputs} if ends else set()
-                wanted |= _known_of(
-                    node.inputs[first:],
-                    [port.name for port in inner.inputs],
-                    _wanted(model, inner.nodes, last),
-                )
+        for inner in node.graphs:
+            first = max(0, len(node.inputs) - len(inner.inputs))
+            last = {port.name for port in inner.outputs} if ends else set()
+            wanted |= _known_of(
+                node.inputs[first:],
+                [port.name for port in inner.inputs],
+                _wanted(model, inner.nodes, last),
+            )
         body = model.body_of(node)
         if body is not None:
             last = {body.outputs[k] for k in ends}

@@ -12,7 +12,7 @@ import numpy as np
 
 from mlc.frontend.importers.onnx.run import ROWS, At, row
 from mlc.frontend.importers.onnx.shape import axes_of
-from mlc.frontend.importers.onnx.values import arange, full
+from mlc.frontend.importers.onnx.values import PLACES, counted, cut, full
 
 Array = Any
 Fold = Callable[[Array, tuple[int, ...]], Array]
@@ -82,6 +82,7 @@ def _reduction(fold: Fold) -> Callable[..., Array]:
 
 for _name, _fold in FOLDS.items():
     ROWS[f"Reduce{_name}"] = _reduction(_fold)
+    PLACES[f"Reduce{_name}"] = (1,)
 
 
 @row("ArgMax", "ArgMin")
@@ -105,8 +106,7 @@ def _scan(function: Any) -> Callable[..., Array]:
         if without:
             start = np.full([1 if b == a else n for b, n in enumerate(x.shape)],
                             0 if function is np.add else 1, x.dtype)  # fmt: skip
-            cut = tuple(slice(0, -1) if b == a else slice(None) for b in range(x.ndim))
-            found = np.concatenate([start, found[cut]], axis=a)
+            found = np.concatenate([start, cut(found, a, slice(0, -1))], axis=a)
         return np.flip(found, a) if backwards else found
 
     return apply
@@ -124,7 +124,7 @@ def _top_k(at: At, x: Array, k: Array = None) -> tuple[Array, Array]:
         order = np.flip(x.shape[axis] - 1 - order, axis)
     else:
         order = np.argsort(x, axis=axis, kind="stable")
-    order = order[tuple(slice(0, count) if a == axis else slice(None) for a in range(x.ndim))]
+    order = cut(order, axis, slice(0, count))
     return np.take_along_axis(x, order, axis), order.astype(np.int64)
 
 
@@ -173,9 +173,7 @@ def log_softmax(x: Array, axis: int) -> Array:
 def hardmax(x: Array, axis: int) -> Array:
     """1 at the first maximum along an axis."""
     best = np.expand_dims(np.argmax(x, axis), axis)
-    shape = [1] * x.ndim
-    shape[axis] = x.shape[axis]
-    return (arange(x.shape[axis]).reshape(shape) == best).astype(x.dtype)
+    return (counted(x.shape[axis], axis, x.ndim) == best).astype(x.dtype)
 
 
 def _along(function: Callable[[Array, int], Array]) -> Callable[..., Array]:
@@ -230,7 +228,7 @@ def _loss(at: At, logs: Array, target: Array, weight: Array) -> Array:
     place = (
         target if ignored is None else np.where(target == ignored, np.zeros_like(target), target)
     )
-    hit = np.expand_dims(place, 1) == arange(classes).reshape(-1, *[1] * (logs.ndim - 2))
+    hit = np.expand_dims(place, 1) == counted(classes, 0, logs.ndim - 1)
     picked = np.where(hit, logs, np.zeros_like(logs)).sum(1)
     share = full(target.shape, 1, logs.dtype)
     if weight is not None:

@@ -5,22 +5,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import reduce
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from mlc.frontend.importers.onnx.elementwise import scalar
 from mlc.frontend.importers.onnx.run import At, row, traced
 from mlc.frontend.importers.onnx.windows import Windows
+from mlc.frontend.numpy.creation import full
 from mlc.frontend.trace.loops import fori_loop, scan
 
 Array = Any
 CUBIC = -0.75
 """Keys's parameter of cubic interpolation. SOURCE: ONNX's GridSample, which is PyTorch's."""
-
-
-def _number(x: Array, value: float) -> Array:
-    return np.asarray(value, x.dtype)
 
 
 @row("GridSample")
@@ -46,10 +45,7 @@ def _grid_sample(at: At, x: Array, grid: Array) -> Array:
         ends.append((low, high))
     line = np.arange(x.shape[0]).reshape(-1, *[1] * (grid.ndim - 2))
     inner = np.moveaxis(traced(x), 1, -1)  # what belongs together lies together
-    found: Array = sum(
-        share[..., None] * _taken(inner, line, index, around, ends)
-        for index, share in _neighbours(places, mode)
-    )
+    found = _between(inner, line, places, mode, around, ends)
     return np.moveaxis(found, -1, 1).astype(x.dtype)
 
 
@@ -62,6 +58,17 @@ def _reflected(v: Array, low: float, high: float) -> Array:
     turns = np.floor(apart / span)
     rest = apart - turns * span
     return np.where(np.remainder(turns, 2) == 0, low + rest, high - rest)
+
+
+def _between(
+    inner: Array, line: Array, places: Sequence[Array], mode: str, around: str,
+    ends: Sequence[tuple[float, float]] = (),
+) -> Array:  # fmt: skip
+    """What lies at places between elements. inner: (N, *space, C); (N, *out, C)."""
+    return sum(
+        share[..., None] * _taken(inner, line, index, around, ends)
+        for index, share in _neighbours(places, mode)
+    )
 
 
 def _neighbours(places: Sequence[Array], mode: str) -> list[tuple[list[Array], Array]]:
@@ -78,13 +85,9 @@ def _neighbours(places: Sequence[Array], mode: str) -> list[tuple[list[Array], A
         else:
             axes.append([(whole + k - 1, _cubic(np.abs(t - (k - 1)))) for k in range(4)])
     return [
-        ([index for index, _ in chosen], prod((share for _, share in chosen), start=_one(chosen)))
+        ([index for index, _ in chosen], prod(share for _, share in chosen))
         for chosen in itertools.product(*axes)
     ]
-
-
-def _one(chosen: Sequence[tuple[Array, Array]]) -> Array:
-    return _number(chosen[0][1], 1)
 
 
 def _cubic(apart: Array) -> Array:
@@ -109,7 +112,7 @@ def _taken(
             place = np.trunc(_reflected(i.astype(np.float64), *ends[axis])).astype(np.int64)
         clipped.append(np.clip(place, 0, n - 1))
     found = inner[(line, *clipped)]
-    return found if inside is None else np.where(inside[..., None], found, _number(found, 0))
+    return found if inside is None else np.where(inside[..., None], found, scalar(found, 0))
 
 
 @row("DeformConv")
@@ -133,10 +136,7 @@ def _deform_conv(at: At, x: Array, w: Array, offset: Array, bias: Array = None,
     inner = np.moveaxis(traced(x).reshape(count * parts, channels // parts, *x.shape[2:]), 1, -1)
     places = [p.reshape(count * parts, *kernel, *out) for p in places]
     line = np.arange(count * parts).reshape(-1, 1, 1, 1, 1)
-    found: Array = sum(
-        share[..., None] * _taken(inner, line, index, "zeros", ())
-        for index, share in _neighbours(places, "linear")
-    )
+    found = _between(inner, line, places, "linear", "zeros")
     if mask is not None:
         found = found * mask.reshape(count * parts, *kernel, *out)[..., None]
     found = np.moveaxis(found, -1, 1).reshape(count, groups, channels // groups, *kernel, *out)
@@ -154,7 +154,7 @@ def _roi_align(at: At, x: Array, rois: Array, images: Array) -> Array:
     height, width = int(at.get("output_height", 1)), int(at.get("output_width", 1))
     default = "half_pixel" if at.version >= 16 else "output_half_pixel"
     centred = at.get("coordinate_transformation_mode", default) == "half_pixel"
-    corners = rois * _number(rois, at.get("spatial_scale", 1.0)) - (0.5 if centred else 0)
+    corners = rois * scalar(rois, at.get("spatial_scale", 1.0)) - (0.5 if centred else 0)
     start, size = corners[:, 1::-1], corners[:, 3:1:-1] - corners[:, 1::-1]  # of y, of x
     if not centred:
         size = np.maximum(size, 1)
@@ -178,18 +178,14 @@ def _roi_align(at: At, x: Array, rois: Array, images: Array) -> Array:
         wanted = (k // most[1] < counts[:, 0]) & (k % most[1] < counts[:, 1])
         wanted = wanted.reshape(-1, 1, 1, 1)
         if not largest:
-            return total + np.where(wanted, sum(parts), _number(x, 0))
-        best = parts[0]
-        for part in parts[1:]:
-            best = np.maximum(best, part)
-        return np.where(wanted, np.maximum(total, best), total)
+            return total + np.where(wanted, sum(parts), scalar(x, 0))
+        return np.where(wanted, reduce(np.maximum, parts, total), total)
 
     shape = (rois.shape[0], height, width, x.shape[1])
-    total = traced(np.zeros((), x.dtype)) + np.zeros((1,), x.dtype)
-    total = np.broadcast_to(total - (np.inf if largest else 0), shape).copy()
+    total = full(shape, -np.inf if largest else 0, x.dtype)
     total = fori_loop(0, most[0] * most[1], sample, total)
     if largest:
-        total = np.where(np.isneginf(total), _number(x, 0), total)
+        total = np.where(np.isneginf(total), scalar(x, 0), total)
     else:
         total = total / np.maximum(counts[:, 0] * counts[:, 1], 1).astype(x.dtype).reshape(
             -1, 1, 1, 1
@@ -199,7 +195,7 @@ def _roi_align(at: At, x: Array, rois: Array, images: Array) -> Array:
 
 def _samples(start: Array, bins: Array, counts: Array, step: Array, number: int) -> Array:
     """Where the samples numbered `step` of each bin lie. (R, number)."""
-    place = traced(step).astype(bins.dtype) + _number(bins, 0.5)
+    place = traced(step).astype(bins.dtype) + scalar(bins, 0.5)
     inside = place * bins / np.maximum(counts, 1).astype(bins.dtype)
     return (start + inside)[:, None] + np.arange(number).astype(bins.dtype) * bins[:, None]
 
@@ -218,7 +214,7 @@ def _roi_parts(inner: Array, images: Array, ys: Array, xs: Array) -> list[Array]
         sides.append([(whole, 1 - t), (np.minimum(whole + 1, n - 1), t)])
     line = images.astype(np.int64).reshape(-1, 1, 1)
     return [
-        np.where(inside, a * b, _number(a, 0))[..., None] * inner[line, i, j]
+        np.where(inside, a * b, scalar(a, 0))[..., None] * inner[line, i, j]
         for (i, a), (j, b) in itertools.product(*sides)
     ]
 
@@ -227,13 +223,13 @@ def _roi_parts(inner: Array, images: Array, ys: Array, xs: Array) -> list[Array]
 def _max_roi_pool(at: At, x: Array, rois: Array) -> Array:
     """x: (N, C, H, W), rois: (R, 5), the image first; (R, C, height, width)."""
     height, width = (int(n) for n in at.get("pooled_shape"))
-    scale = _number(rois, at.get("spatial_scale", 1.0))
+    scale = scalar(rois, at.get("spatial_scale", 1.0))
     ends = np.floor(rois[:, 1:] * scale + 0.5)  # as C's round, of numbers >= 0
     found = traced(x)[rois[:, 0].astype(np.int64)]
-    least = _number(x, -np.inf)
+    least = scalar(x, -np.inf)
     for axis, count in ((3, width), (2, height)):
         low, high = ends[:, 3 - axis], ends[:, 5 - axis]
-        size = np.maximum(high - low + 1, 1) / _number(rois, count)
+        size = np.maximum(high - low + 1, 1) / scalar(rois, count)
         number = np.arange(count).astype(rois.dtype)
         first = np.floor(number * size[:, None]) + low[:, None]
         last = np.ceil((number + 1) * size[:, None]) + low[:, None]
@@ -243,7 +239,7 @@ def _max_roi_pool(at: At, x: Array, rois: Array) -> Array:
         middle = inside.reshape(inside.shape[0], *[1] * (turned.ndim - 2), *inside.shape[1:])
         best = np.where(middle, turned[..., None, :], least).max(-1)
         found = np.moveaxis(best, -1, axis)
-    return np.where(np.isneginf(found), _number(x, 0), found)
+    return np.where(np.isneginf(found), scalar(x, 0), found)
 
 
 # boxes
@@ -260,7 +256,7 @@ def _non_max_suppression(at: At, boxes: Array, scores: Array, most: Array = None
     value = np.take_along_axis(scores, order, -1)
     line = np.arange(boxes.shape[0]).reshape(-1, 1, 1)
     sorted_boxes = boxes[line, order]  # (N, K, B, 4)
-    limit = _number(boxes, 0) if overlap is None else overlap.reshape(())
+    limit = scalar(boxes, 0) if overlap is None else overlap.reshape(())
     near = _overlaps(sorted_boxes, bool(at.get("center_point_box", 0))) > limit  # (N, K, B, B)
     able = value == value if least is None else value > least.reshape(())
     room = most.reshape(()).astype(np.int64)
@@ -288,8 +284,8 @@ def _overlaps(boxes: Array, centred: bool) -> Array:
     sides = np.minimum(high[..., :, None, :], high[..., None, :, :]) - np.maximum(
         low[..., :, None, :], low[..., None, :, :]
     )
-    shared = np.where((sides > 0).all(-1), sides[..., 0] * sides[..., 1], _number(boxes, 0))
+    shared = np.where((sides > 0).all(-1), sides[..., 0] * sides[..., 1], scalar(boxes, 0))
     area = (high[..., 0] - low[..., 0]) * (high[..., 1] - low[..., 1])
     union = area[..., :, None] + area[..., None, :] - shared
     whole = (shared > 0) & (union > 0)
-    return np.where(whole, shared / np.where(whole, union, _number(boxes, 1)), _number(boxes, 0))
+    return np.where(whole, shared / np.where(whole, union, scalar(boxes, 1)), scalar(boxes, 0))

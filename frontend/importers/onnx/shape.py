@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
@@ -14,6 +15,8 @@ from mlc.frontend.importers.onnx.values import (
     arange,
     broadcast,
     broadcast_shape,
+    counted,
+    cut,
     full,
     has_sizes,
     of_sizes,
@@ -165,12 +168,8 @@ def _split(at: At, x: Array, parts: Array = None) -> tuple[Array, ...]:
         size = x.shape[axis]
         each = -(-size // count)
         given = [max(0, min(each, size - k * each)) for k in range(count)]
-    axis, begin, parts_of = axis % x.ndim, 0, []
-    for n in given:
-        cut = slice(begin, begin + n)
-        parts_of.append(x[tuple(cut if a == axis else slice(None) for a in range(x.ndim))])
-        begin = begin + n
-    return tuple(parts_of)
+    ends = accumulate(given, initial=0)
+    return tuple(cut(x, axis % x.ndim, slice(begin, end)) for begin, end in pairwise(ends))
 
 
 @row("Pad")
@@ -214,9 +213,10 @@ def _gather_elements(at: At, x: Array, places: Array) -> Array:
 def _grid(places: Array, axis: int) -> tuple[Array, ...]:
     """Indices that lead to `places` along an axis."""
     rank = places.ndim
-    lines = [arange(n).reshape([-1 if b == a else 1 for b in range(rank)])
-             for a, n in enumerate(places.shape)]  # fmt: skip
-    return tuple(places if a == axis else broadcast(lines[a], places.shape) for a in range(rank))
+    return tuple(
+        places if a == axis else broadcast(counted(n, a, rank), places.shape)
+        for a, n in enumerate(places.shape)
+    )
 
 
 @row("TensorScatter")
@@ -237,12 +237,8 @@ def _gather_nd(at: At, x: Array, places: Array) -> Array:
     batch, depth = at.get("batch_dims", 0), places.shape[-1]
     index = [places[..., k] for k in range(depth)]
     index = [np.where(i < 0, i + x.shape[batch + k], i) for k, i in enumerate(index)]
-    if batch:
-        rank = places.ndim - 1
-        lines = [arange(n).reshape([-1 if b == a else 1 for b in range(rank)])
-                 for a, n in enumerate(places.shape[:batch])]  # fmt: skip
-        index = [*lines, *index]
-    return x[tuple(index)]
+    lines = [counted(n, a, places.ndim - 1) for a, n in enumerate(places.shape[:batch])]
+    return x[(*lines, *index)]
 
 
 _COMBINED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -291,9 +287,7 @@ def _one_hot(at: At, places: Array, depth: Array, values: Array) -> Array:
     axis = axis + places.ndim + 1 if axis < 0 else axis
     whole = places.astype(np.int64)
     whole = np.where(whole < 0, whole + n, whole)
-    shape = [1] * (places.ndim + 1)
-    shape[axis] = n
-    hit = np.expand_dims(whole, axis) == arange(n).reshape(shape)
+    hit = np.expand_dims(whole, axis) == counted(n, axis, places.ndim + 1)
     return np.where(hit, values[1], values[0])
 
 
@@ -365,12 +359,8 @@ def _space_to_depth(at: At, x: Array) -> Array:
 @row("ReverseSequence")
 def _reverse_sequence(at: At, x: Array, lengths: Array) -> Array:
     time, batch = at.get("time_axis", 0), at.get("batch_axis", 1)
-    shape = [1] * x.ndim
-    shape[time] = x.shape[time]
-    line = arange(x.shape[time]).reshape(shape)
-    shape = [1] * x.ndim
-    shape[batch] = x.shape[batch]
-    length = lengths.reshape(shape)
+    line = counted(x.shape[time], time, x.ndim)
+    length = lengths.reshape([x.shape[batch] if a == batch else 1 for a in range(x.ndim)])
     places = broadcast(np.where(line < length, length - 1 - line, line), x.shape)
     return np.take_along_axis(x, places, time)
 
@@ -383,7 +373,7 @@ def _center_crop_pad(at: At, x: Array, shape: Array) -> Array:
         have = x.shape[a]
         if have > n:
             begin = (have - n) // 2
-            x = x[tuple(slice(begin, begin + n) if b == a else slice(None) for b in range(x.ndim))]
+            x = cut(x, a, slice(begin, begin + n))
         elif have < n:
             begin = (n - have) // 2
             around = [(begin, n - have - begin) if b == a else (0, 0) for b in range(x.ndim)]

@@ -11,6 +11,7 @@ import numpy as np
 
 from mlc.frontend.importers.onnx.graph import dtype_of
 from mlc.frontend.importers.onnx.run import ROWS, At, row
+from mlc.frontend.importers.onnx.values import cut
 
 Array = Any
 
@@ -37,8 +38,7 @@ def transformed(x: Array, n: int, axis: int, *, inverse: bool, half: bool) -> Ar
         return np.fft.irfft(parts, n, axis)[..., None].astype(x.dtype)
     found = (np.fft.ifft if inverse else np.fft.fft)(parts, n, axis)
     if half:
-        cut = slice(0, n // 2 + 1)
-        found = found[tuple(cut if a == axis else slice(None) for a in range(found.ndim))]
+        found = cut(found, axis, slice(0, n // 2 + 1))
     return np.stack([found.real, found.imag], -1).astype(x.dtype)
 
 

@@ -18,7 +18,7 @@ from mlc.frontend.numpy import creation
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.symbolic import SymbolicDim, bounds
-from mlc.frontend.trace.trace import here, lift_size
+from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
 Array = Any
@@ -36,13 +36,8 @@ PLACES: dict[str, Sequence[int]] = {
     "HannWindow": (0,), "HammingWindow": (0,), "BlackmanWindow": (0,), "SplitToSequence": (1,),
     "SequenceAt": (1,), "SequenceInsert": (2,), "SequenceErase": (1,), "Compress": (1,),
     "AffineGrid": (1,), "STFT": (1, 3), "MelWeightMatrix": (0, 1, 2, 3, 4),
-    **{
-        f"Reduce{name}": (1,)
-        for name in ("Sum", "Prod", "Mean", "Max", "Min", "L1", "L2", "SumSquare", "LogSum",
-                     "LogSumExp")
-    },
 }  # fmt: skip
-"""Inputs of ops whose numbers must be known while tracing."""
+"""Inputs of ops whose numbers must be known while tracing; those of reductions join here."""
 
 ON_SIZES = frozenset({
     "Identity", "Gather", "Slice", "Concat", "Cast", "CastLike", "Unsqueeze", "Squeeze", "Reshape",
@@ -91,31 +86,21 @@ def settled(value: Array) -> Array:
     elements = list(value.flat)
     if any(isinstance(x, Tracer) for x in elements):
         return _recorded(elements, value.shape)
-    if any(isinstance(x, SymbolicDim) for x in elements) or not all(
-        isinstance(x, int | np.integer | np.bool_) for x in elements
-    ):
+    if not all(isinstance(x, int | np.integer | np.bool_) for x in elements):
         return value
     kind = bool if elements and all(isinstance(x, bool | np.bool_) for x in elements) else np.int64
     return value.astype(kind)
 
 
 def _recorded(elements: Sequence[Any], shape: tuple[int, ...]) -> Array:
-    lifted: list[Array] = [
-        lift_size(x) if isinstance(x, SymbolicDim)
-        else x if isinstance(x, Tracer) else lift(np.asarray(x))
-        for x in elements
-    ]  # fmt: skip
-    if not shape:
-        return lifted[0].astype(np.int64)
-    return np.stack([x.astype(np.int64) for x in lifted]).reshape(shape)
+    numbers = [traced(x).astype(np.int64) for x in elements]
+    return np.stack(numbers).reshape(shape) if shape else numbers[0]
 
 
 def traced(value: Array) -> Any:
     """A known array as part of the program."""
-    if isinstance(value, Tracer):
-        return value
-    if isinstance(value, SymbolicDim):
-        return lift_size(value)
+    if isinstance(value, Tracer | SymbolicDim):
+        return lift(value)
     array = np.asarray(value)
     return _recorded(list(array.flat), array.shape) if has_sizes(array) else lift(array)
 
@@ -171,6 +156,16 @@ def arange(start: Size, stop: Size | None = None, step: Size = 1, dtype: Any = n
         return creation.arange(start, stop, step, dtype)
     bounds_of: tuple[Any, ...] = (start, stop, step)
     return np.arange(*bounds_of, dtype=dtype)
+
+
+def counted(n: Size, axis: int, rank: int) -> Array:
+    """0 to n - 1 along one of `rank` axes."""
+    return arange(n).reshape([-1 if a == axis else 1 for a in range(rank)])
+
+
+def cut(x: Array, axis: int, part: slice) -> Array:
+    """A part of an axis, which is counted from the front."""
+    return x[(*[slice(None)] * axis, part)]
 
 
 def broadcast(x: Array, shape: Sequence[Size]) -> Array:
