@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlc.frontend.importers.onnx.run import At, is_known, row, traced
-from mlc.frontend.importers.onnx.values import full
+from mlc.frontend.numpy.creation import zeros
 from mlc.frontend.trace.control import cond
 from mlc.frontend.trace.loops import scan, while_loop
 
@@ -50,7 +50,7 @@ def _loop(at: At, trips: Array = None, condition: Array = None, *carried: Array)
                 " trips that is known, which they are at most"
             )
         _, *new = at.inner(body, [traced(np.int64(0)), traced(True), *first])
-        piles = tuple(traced(full((most, *x.shape), 0, x.dtype)) for x in map(traced, new[count:]))
+        piles = tuple(zeros((most, *x.shape), x.dtype) for x in map(traced, new[count:]))
 
     def goes_on(state: Any) -> Array:
         k, go, *_ = state

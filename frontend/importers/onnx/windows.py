@@ -13,6 +13,7 @@ import numpy as np
 
 from mlc.frontend.importers.onnx.run import ROWS, At, row, traced
 from mlc.frontend.importers.onnx.values import arange, full, some, taken
+from mlc.frontend.numpy.creation import zeros
 
 Array = Any
 PLACES = 32
@@ -172,7 +173,7 @@ def _conv_transpose(at: At, x: Array, w: Array, bias: Array = None) -> Array:
         high = [t - a for t, a in zip(total, low, strict=True)]
     count, channels = x.shape[0], x.shape[1] // groups
     space = [f + e for f, e in zip(whole_sizes, extra, strict=True)]
-    whole = traced(full((count, w.shape[1] * groups, *space), 0, x.dtype)).copy()
+    whole = zeros((count, w.shape[1] * groups, *space), x.dtype)
     grouped = x.reshape(count, groups, channels, *x.shape[2:])
     weights = w.reshape(groups, channels, *w.shape[1:])
     for place in itertools.product(*(range(n) for n in w.shape[2:])):
@@ -233,7 +234,7 @@ def _max_unpool(at: At, x: Array, places: Array, shape: Array = None) -> Array:
     ]
     natural = (*x.shape[:2], *own)
     wanted = natural if shape is None else wanted
-    flat = traced(full([prod(natural)], 0, x.dtype)).copy()
+    flat = zeros(prod(natural), x.dtype)
     flat[places.reshape(-1)] = x.reshape(-1)
     found = flat.reshape(natural)
     around = [(0, m - n) for n, m in zip(natural, wanted, strict=True)]
@@ -296,7 +297,7 @@ def _col2im(at: At, x: Array, image: Array, block: Array) -> Array:
     count, channels = x.shape[0], x.shape[1] // prod(sizes)
     parts = x.reshape(count, channels, *sizes, *windows.counts)
     wide = [n + a + b for n, a, b in zip(space, windows.low, windows.high, strict=True)]
-    whole = traced(full((count, channels, *wide), 0, x.dtype)).copy()
+    whole = zeros((count, channels, *wide), x.dtype)
     for place in windows.places():
         where = tuple(
             slice(p * d, p * d + (c - 1) * s + 1, s)
