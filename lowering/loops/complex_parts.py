@@ -44,7 +44,8 @@ def _partwise(op: type[Operation]) -> Rule:
     return rule
 
 
-def _multiply(e: Lanes, dtype: DType, x: Parts, y: Parts) -> Parts:
+def multiply(e: Lanes, dtype: DType, x: Parts, y: Parts) -> Parts:
+    """The product."""
     real = e.apply(
         arith.SubfOp, e.apply(arith.MulfOp, x[0], y[0]), e.apply(arith.MulfOp, x[1], y[1])
     )
@@ -102,7 +103,7 @@ _RULES: dict[type[Operation], Rule] = {
     arith.AddfOp: _partwise(arith.AddfOp),
     arith.SubfOp: _partwise(arith.SubfOp),
     arith.NegfOp: _partwise(arith.NegfOp),
-    arith.MulfOp: _multiply,
+    arith.MulfOp: multiply,
     arith.DivfOp: _divide,
     math.FmaOp: _multiply_add,
     math.ExpOp: _exp,

@@ -96,6 +96,7 @@ class EntryLowering(TilesLowering):
         self.sites = _Sites()
         self.kernels: dict[str, tuple[Kernel, ...]] = {}
         self.globals: list[Operation] = []
+        self.contents: dict[tuple[Attribute, bytes], str] = {}  # of a global -> its name
         self.homes: dict[SSAValue, Location] = {}
         self.slots: list[Index] = []
         self.scratch_at: Index = 0
@@ -258,8 +259,10 @@ class EntryLowering(TilesLowering):
 
     def _global(self, kind: MemRefType[Attribute], content: bytes) -> SSAValue:
         """What the program has from the beginning."""
-        name = f"constant{len(self.globals)}"
-        self.globals.append(global_of(name, kind, content))
+        name = self.contents.get((kind, content))
+        if name is None:
+            name = self.contents[kind, content] = f"constant{len(self.globals)}"
+            self.globals.append(global_of(name, kind, content))
         get = memref.GetGlobalOp.create(
             result_types=[kind], properties={"name": SymbolRefAttr(name)}
         )

@@ -40,7 +40,7 @@ def load(e: Lanes, buffer: Buffer, at: Point, where: SSAValue | None) -> SSAValu
     elif together == 1:
         if where is not None:
             bases = _nearest(e, buffer, bases, steps)
-        value = _load_row(e, buffer, bases, element, e.masked(where))
+        value = _load_row(e, buffer.memref, bases, element, e.masked(where))
     elif together == -1:
         value = _load_backwards(e, buffer, bases, element, e.masked(where))
     elif 1 < together <= WIDEST_STEP and e.masked(where) is None:
@@ -74,6 +74,21 @@ def store(e: Lanes, value: SSAValue, buffer: Buffer, at: Point) -> None:
         offsets = _offsets(e, buffer, positions, steps)
         indices = [e.b.index(i) for i in bases]
         e.b.add_op(vec.ScatterOp.of(value, buffer.memref, indices, offsets, mask))
+
+
+def read_row(e: Lanes, dtype: DType, buffer: SSAValue, at: Index) -> SSAValue:
+    """The lanes' elements from element `at` of a scratch array on."""
+    if e.lanes == 1:
+        return e.b.load(buffer, [at])
+    return _load_row(e, buffer, [at], memory_type(dtype), e.mask)
+
+
+def write_row(e: Lanes, value: SSAValue, buffer: SSAValue, at: Index) -> None:
+    """Writes the lanes from element `at` of a scratch array on."""
+    if e.lanes == 1:
+        e.b.store(value, buffer, [at])
+    else:
+        e.b.store_vector(value, buffer, [at], e.mask)
 
 
 def _distance(buffer: Buffer, at: Sequence[Position], steps: Sequence[int]) -> int:
@@ -117,10 +132,10 @@ def _load_one(
 
 
 def _load_row(
-    e: Lanes, buffer: Buffer, bases: Sequence[Index], element: Attribute, mask: SSAValue | None
+    e: Lanes, memref: SSAValue, bases: Sequence[Index], element: Attribute, mask: SSAValue | None
 ) -> SSAValue:
     fill = _zero(e, element) if mask is not None else None
-    return e.b.load_vector(buffer.memref, bases, vector_type(element, e.lanes), mask, fill)
+    return e.b.load_vector(memref, bases, vector_type(element, e.lanes), mask, fill)
 
 
 def _load_backwards(
@@ -131,7 +146,7 @@ def _load_backwards(
     order = list(range(last, -1, -1))
     start = [*bases[:-1], e.b.sub(bases[-1], last)]
     reversed_mask = None if mask is None else e.b.shuffled(mask, mask, order)
-    value = _load_row(e, buffer, start, element, reversed_mask)
+    value = _load_row(e, buffer.memref, start, element, reversed_mask)
     return e.b.shuffled(value, value, order)
 
 
@@ -144,7 +159,7 @@ def _load_apart(
     for v in range(step):
         at = [*bases[:-1], e.b.add(bases[-1], v * lanes)]
         mask = e.b.mask(lanes - step + 1, lanes) if v == step - 1 else None
-        piece = _load_row(e, buffer, at, element, mask)
+        piece = _load_row(e, buffer.memref, at, element, mask)
         if found is None:
             found = piece
             continue

@@ -10,7 +10,6 @@ whose imaginary parts are zero, and half a spectrum is completed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 
 import numpy as np
 from xdsl.dialects import arith
@@ -18,24 +17,22 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import whole_of
-from mlc.dialects.complex_ops import PairOp, PartOp
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import DType, dtype_of
-from mlc.dialects.lanes import vector_type
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import tensor_of
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import memory_type
+from mlc.lowering.loops.complex_parts import Parts, multiply
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope
+from mlc.lowering.loops.memory import read_row, write_row
 from mlc.lowering.loops.opaque.fourier_plan import FourierPlan, Stage, plan_of
 
-Parts = tuple[SSAValue, SSAValue]
 Planes = tuple[int, int]  # of the four: those of real and of imaginary parts
-_plan = cache(plan_of)
 
 
 def plan_for(kernel: KernelOp) -> FourierPlan | None:
@@ -43,7 +40,7 @@ def plan_for(kernel: KernelOp) -> FourierPlan | None:
     op = whole_of(kernel)
     if not isinstance(op, LibraryOp) or (points := op.points) is None:
         return None
-    return _plan(points, _lanes(kernel, op))
+    return plan_of(points, _lanes(kernel, op))
 
 
 def _part(op: LibraryOp) -> DType:
@@ -67,7 +64,7 @@ def fourier_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
         return ()
     assert isinstance(op, LibraryOp)
     part = _part(op)
-    table = np.array(plan.table, part.numpy)
+    table = plan.table.astype(part.numpy)
     return (
         Scratch(memory_type(part), Dim.const(4 * plan.size), product(op.shape[:-1])),
         Scratch(memory_type(part), Dim.const(table.size), content=table.tobytes()),
@@ -108,11 +105,7 @@ class FourierNest:
         plan, inverse = self.plan, self.routine not in ("fft", "rfft")
         first: Planes = (1, 0) if inverse else (0, 1)
         self.load(self.b.mul(number, self.given), first)
-        found: Planes = (0, 1)
-        if not plan.is_direct:
-            found = self.convolved(found)
-        else:
-            found = self.stages(found)
+        found = self.stages((0, 1)) if plan.is_direct else self.convolved((0, 1))
         self.store(self.b.mul(number, self.written), _exchanged(found) if inverse else found)
 
     # planes ---------------------------------------------------------------------------------------
@@ -121,35 +114,21 @@ class FourierNest:
         """Where an element of a plane lies."""
         return self.b.add(self.b.add(i, self.start), plane * self.plan.size)
 
-    def get(self, e: Lanes, buffer: SSAValue, i: Index, dtype: DType) -> SSAValue:
-        """Elements that follow one another."""
-        if e.lanes == 1:
-            return self.b.load(buffer, [i])
-        kind = vector_type(memory_type(dtype), e.lanes)
-        return self.b.load_vector(buffer, [i], kind, None, None)
-
-    def put(self, e: Lanes, value: SSAValue, buffer: SSAValue, i: Index) -> None:
-        """As `get`."""
-        if e.lanes == 1:
-            self.b.store(value, buffer, [i])
-        else:
-            self.b.store_vector(value, buffer, [i], None)
-
     def read(self, e: Lanes, planes: Planes, i: Index) -> Parts:
         """Points of planes."""
-        x, y = (self.get(e, self.memory, self.at(plane, i), self.part) for plane in planes)
+        x, y = (read_row(e, self.part, self.memory, self.at(plane, i)) for plane in planes)
         return x, y
 
     def write(self, e: Lanes, parts: Parts, planes: Planes, i: Index) -> None:
         """As `read`."""
         for plane, value in zip(planes, parts, strict=True):
-            self.put(e, value, self.memory, self.at(plane, i))
+            write_row(e, value, self.memory, self.at(plane, i))
 
     def factor(self, e: Lanes, at: int, count: int, i: Index, *, splat: bool = False) -> Parts:
         """Points of the table, whose real parts begin at `at` and imaginary ones `count` behind."""
         one = self.s.lanes(1) if splat else e
         x, y = (
-            self.get(one, self.table, self.b.add(i, start), self.part) for start in (at, at + count)
+            read_row(one, self.part, self.table, self.b.add(i, start)) for start in (at, at + count)
         )
         return (self.b.splat(x, e.lanes), self.b.splat(y, e.lanes)) if splat else (x, y)
 
@@ -172,10 +151,10 @@ class FourierNest:
         dtype = dtype_of(tensor_of(self.op.inputs[0]).element_type)
 
         def given(e: Lanes, i: Index) -> Parts:
-            value = self.get(e, self.rows, b.add(row, i), dtype)
+            value = read_row(e, dtype, self.rows, b.add(row, i))
             if real:
                 return value, e.constant(0, self.part)
-            return b.value(PartOp.of(value, "real")), b.value(PartOp.of(value, "imag"))
+            return e.real(value), e.imag(value)
 
         def copy(e: Lanes, i: Index) -> None:
             self.write(e, given(e, i), planes, i)
@@ -193,7 +172,7 @@ class FourierNest:
         else:
             self.walk(0, plan.length, copy)
         if not plan.is_direct:
-            self.walk(0, plan.length, self.chirped)
+            self.scale((0, 1), plan.chirp, plan.length)
             self.walk(plan.length, plan.size, self.cleared)
 
     def store(self, row: Index, planes: Planes) -> None:
@@ -207,17 +186,21 @@ class FourierNest:
                 x, y = (e.apply(arith.MulfOp, part, scale) for part in parts)
                 parts = x, y
             real = self.routine.startswith("irfft")
-            value = parts[0] if real else b.value(PairOp.of(*parts))
-            self.put(e, value, self.out, b.add(row, i))
+            value = parts[0] if real else e.pair(*parts)
+            write_row(e, value, self.out, b.add(row, i))
 
         self.walk(0, self.written, copy)
 
     # convolution ----------------------------------------------------------------------------------
 
-    def chirped(self, e: Lanes, i: Index) -> None:
-        """Points of the first planes times the chirp."""
-        factor = self.factor(e, self.plan.chirp, self.plan.length, i)
-        self.write(e, times(e, self.read(e, (0, 1), i), factor), (0, 1), i)
+    def scale(self, planes: Planes, at: int, count: int) -> None:
+        """Points of planes times those of the table that begin at `at`."""
+
+        def body(e: Lanes, i: Index) -> None:
+            factor = self.factor(e, at, count, i)
+            self.write(e, multiply(e, self.part, self.read(e, planes, i), factor), planes, i)
+
+        self.walk(0, count, body)
 
     def cleared(self, e: Lanes, i: Index) -> None:
         """No points of the first planes."""
@@ -228,20 +211,10 @@ class FourierNest:
         """Bluestein: the planes, convolved with the chirp's conjugate, times the chirp."""
         plan = self.plan
         found = self.stages(planes)
-
-        def spectrum(e: Lanes, i: Index) -> None:
-            factor = self.factor(e, plan.spectrum, plan.size, i)
-            self.write(e, times(e, self.read(e, found, i), factor), found, i)
-
-        self.walk(0, plan.size, spectrum)
-        x, y = self.stages(_exchanged(found))
-
-        def chirp(e: Lanes, i: Index) -> None:
-            factor = self.factor(e, plan.chirp, plan.length, i)
-            self.write(e, times(e, self.read(e, (y, x), i), factor), (y, x), i)
-
-        self.walk(0, plan.length, chirp)
-        return y, x
+        self.scale(found, plan.spectrum, plan.size)
+        found = _exchanged(self.stages(_exchanged(found)))
+        self.scale(found, plan.chirp, plan.length)
+        return found
 
     # stages ---------------------------------------------------------------------------------------
 
@@ -269,7 +242,7 @@ class FourierNest:
             block = b.mul(t, stage.radix)  # t = s p begins a block
             for plane, values in zip(into, zip(*found, strict=True), strict=True):
                 for k, value in enumerate(self.mixed(values, stage)):
-                    self.put(e, value, self.memory, self.at(plane, b.add(block, k * lanes)))
+                    write_row(e, value, self.memory, self.at(plane, b.add(block, k * lanes)))
 
         def single(t: Index) -> None:
             p = b.div(t, stage.stride)
@@ -310,7 +283,9 @@ class FourierNest:
         for k in range(1, radix):
             at = stage.at + 2 * (k - 1) * count
             splat = stage.in_rows and e.lanes > 1
-            found[k] = times(e, found[k], self.factor(e, at, count, factor, splat=splat))
+            found[k] = multiply(
+                e, self.part, found[k], self.factor(e, at, count, factor, splat=splat)
+            )
         return found
 
     def mixed(self, values: Sequence[SSAValue], stage: Stage) -> list[SSAValue]:
@@ -339,12 +314,6 @@ def lower_fourier(s: KernelScope, plan: FourierPlan, rows: SSAValue) -> None:
 
 def _exchanged(planes: Planes) -> Planes:
     return planes[1], planes[0]
-
-
-def times(e: Lanes, x: Parts, y: Parts) -> Parts:
-    """The product of complex numbers."""
-    real = e.apply(arith.SubfOp, _mul(e, x[0], y[0]), _mul(e, x[1], y[1]))
-    return real, e.apply(arith.AddfOp, _mul(e, x[0], y[1]), _mul(e, x[1], y[0]))
 
 
 def small(e: Lanes, x: Sequence[Parts], part: DType) -> list[Parts]:

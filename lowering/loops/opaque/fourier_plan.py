@@ -9,6 +9,7 @@ SOURCE: Stockham 1966, as in Van Loan, Computational Frameworks for the Fast Fou
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,7 @@ class FourierPlan:
     length: int
     size: int
     stages: tuple[Stage, ...]
-    table: tuple[float, ...]
+    table: Numbers
     chirp: int = -1
     spectrum: int = -1
 
@@ -104,6 +105,7 @@ def _best_size(least: int) -> int:
     return min(sizes)
 
 
+@lru_cache(maxsize=32)
 def plan_of(length: int, lanes: int) -> FourierPlan:
     """The plan of a transform on a machine with vectors of so many real elements."""
     direct = factors_of(length) is not None
@@ -131,7 +133,7 @@ def plan_of(length: int, lanes: int) -> FourierPlan:
         chirp, spectrum = at, at + 2 * length
         table += [x, y, found.real, found.imag]
     whole = np.concatenate(table) if table else np.zeros(1)
-    return FourierPlan(length, size, tuple(stages), tuple(whole.tolist()), chirp, spectrum)
+    return FourierPlan(length, size, tuple(stages), whole, chirp, spectrum)
 
 
 def _factors(stage: Stage) -> Iterator[Numbers]:

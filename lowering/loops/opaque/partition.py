@@ -22,6 +22,7 @@ from mlc.dialects.dtypes import BOOL, I64, DType
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import vector_loop
+from mlc.lowering.loops.memory import read_row, write_row
 from mlc.lowering.loops.opaque.cells import Segments
 from mlc.lowering.loops.opaque.network import lanes_on
 
@@ -69,9 +70,9 @@ class Partitioning:
         def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
             e = self.s.lanes(self.lanes, mask)
             key = nest.keys.of(e, e.fetch(nest.op.operands[0], (*self.at, Position(i, 1))))
-            nest.store(e, key, self.arrays[0][0], b.add(self.offset, i))
+            write_row(e, key, self.arrays[0][0], b.add(self.offset, i))
             number = e.convert(e.position(Position(i, 1)), I64, nest.positions)
-            nest.store(e, number, self.arrays[1][0], b.add(self.offset, i))
+            write_row(e, number, self.arrays[1][0], b.add(self.offset, i))
             return []
 
         vector_loop(self.s, 0, nest.size, body, lanes=self.lanes, unroll=1)
@@ -165,11 +166,11 @@ class Partitioning:
         """One register: its left keys are written in front, the others to the second array."""
         from mlc.lowering.loops.opaque.sort import unsigned
 
-        b, nest = self.b, self.nest
+        b = self.b
         left, right = carried
         e = self.s.lanes(self.lanes, mask)
         values = [
-            nest.load(e, dtype, front, b.add(self.offset, i)) for front, _, dtype in self.arrays
+            read_row(e, dtype, front, b.add(self.offset, i)) for front, _, dtype in self.arrays
         ]
         goes_left = unsigned(e, predicate, values[0], border)
         goes_right = e.apply(arith.XOrIOp, goes_left, self._all_lanes())
@@ -197,8 +198,8 @@ class Partitioning:
     ) -> None:
         def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
             e = self.s.lanes(self.lanes, mask)
-            value = self.nest.load(e, dtype, source, self.b.add(self.offset, i))
-            self.nest.store(e, value, target, self.b.add(to, i))
+            value = read_row(e, dtype, source, self.b.add(self.offset, i))
+            write_row(e, value, target, self.b.add(to, i))
             return []
 
         vector_loop(self.s, 0, count, body, lanes=self.lanes, unroll=1)
@@ -216,7 +217,7 @@ class Partitioning:
 
     def _result(self, e: Lanes, place: Index) -> SSAValue:
         front, _, dtype = self.arrays[-1]
-        return e.convert(self.nest.load(e, dtype, front, place), dtype, I64)
+        return e.convert(read_row(e, dtype, front, place), dtype, I64)
 
     # short segments -------------------------------------------------------------------------
 
@@ -225,9 +226,7 @@ class Partitioning:
         b, lanes = self.b, self.lanes
         masks = [b.mask(b.sub(size, u * lanes), lanes) for u in range(SMALL_VECTORS)]
         keys = [
-            self.nest.load(
-                self.s.lanes(lanes, m), self.kind, self.arrays[0][0], b.add(start, u * lanes)
-            )
+            read_row(self.s.lanes(lanes, m), self.kind, self.arrays[0][0], b.add(start, u * lanes))
             for u, m in enumerate(masks)
         ]
         counts: tuple[SSAValue, ...] = tuple(b.element(0, self.kind, lanes) for _ in keys)

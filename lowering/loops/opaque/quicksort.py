@@ -24,6 +24,7 @@ from mlc.dialects.dtypes import BOOL, DType
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import vector_loop
+from mlc.lowering.loops.memory import read_row, write_row
 from mlc.lowering.loops.opaque.cells import Segments
 from mlc.lowering.loops.opaque.network import lanes_on, sorted_registers
 from mlc.lowering.loops.opaque.sort import flipped
@@ -86,7 +87,7 @@ class Quicksort:
         def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
             e = self.s.lanes(self.lanes, mask)
             place = self.b.add(self.offset, i)
-            self.nest.store(e, self._key_at(e, i), self.s.scratch[0], place)
+            write_row(e, self._key_at(e, i), self.s.scratch[0], place)
             return []
 
         vector_loop(self.s, 0, self.nest.size, body, lanes=self.lanes, unroll=1)
@@ -105,7 +106,7 @@ class Quicksort:
         here, there = b.pick_all(is_first, lambda: (first, second), lambda: (second, first))
 
         def read(e: Lanes, i: Index) -> SSAValue:
-            return self.nest.load(e, self.kind, here, b.add(self.offset, i))
+            return read_row(e, self.kind, here, b.add(self.offset, i))
 
         def sort() -> None:
             b.when(
@@ -189,7 +190,7 @@ class Quicksort:
             is_last: bool = False,
         ) -> Sequence[SSAValue]:
             e = self.s.lanes(lanes)
-            key = self.nest.load(e, self.kind, here, b.add(self.offset, i))
+            key = read_row(e, self.kind, here, b.add(self.offset, i))
             less = b.value(vec.CmpiOp.of("slt", key, border))
             more = b.value(vec.CmpiOp.of("sgt", key, border)) if sets_aside else None
             if mask is None and more is None:

@@ -24,6 +24,7 @@ from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import buffer_type
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import KernelScope, vector_loop
+from mlc.lowering.loops.memory import read_row, write_row
 from mlc.lowering.loops.opaque.cells import Cells, repeat_while
 from mlc.lowering.loops.opaque.network import lanes_on, sorted_registers
 from mlc.lowering.loops.opaque.sort import Keys, SortNest, flipped
@@ -161,7 +162,7 @@ class Selection:
 
         def copy(i: Index) -> None:
             e = self.s.lanes(self.lanes, b.mask(b.sub(count, i), self.lanes))
-            key = self.nest.load(e, self.kind, self.s.scratch[0], b.add(self.offset, i))
+            key = read_row(e, self.kind, self.s.scratch[0], b.add(self.offset, i))
             assert e.mask is not None
             key = e.select(e.mask, key, e.constant(self.largest, self.kind))
             b.store_vector(key, self.sample, [i], None)
@@ -174,9 +175,9 @@ class Selection:
         b.when(filled, of_candidates, of_elements)
         e = self.s.lanes(self.lanes)
         places = range(0, SAMPLE, self.lanes)
-        keys = [self.nest.load(e, self.kind, self.sample, u) for u in places]
+        keys = [read_row(e, self.kind, self.sample, u) for u in places]
         for u, key in zip(places, sorted_registers(e, keys, signed=True), strict=True):
-            self.nest.store(e, key, self.sample, u)
+            write_row(e, key, self.sample, u)
 
     def _candidate(self, place: Index) -> SSAValue:
         return self.b.load(self.s.scratch[0], [self.b.add(self.offset, place)])
@@ -264,7 +265,7 @@ class Selection:
         def body(i: Index, mask: SSAValue | None, carried: tuple[SSAValue, ...]) -> list[SSAValue]:
             e = self.s.lanes(self.lanes, mask)
             if filled:
-                key = nest.load(e, self.kind, nest.s.scratch[0], b.add(self.offset, i))
+                key = read_row(e, self.kind, nest.s.scratch[0], b.add(self.offset, i))
             else:
                 key = self._key_of(e, self._element(e, Position(i, 1)))
             less = e.compare("lt", key, e.spread(first), self.kind)
@@ -288,8 +289,8 @@ class Selection:
 
         def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
             e, place = self.s.lanes(self.lanes, mask), self.b.add(self.offset, i)
-            key = nest.load(e, self.kind, nest.s.scratch[1], place)
-            nest.store(e, key, nest.s.scratch[0], place)
+            key = read_row(e, self.kind, nest.s.scratch[1], place)
+            write_row(e, key, nest.s.scratch[0], place)
             return []
 
         vector_loop(self.s, 0, count, body, lanes=self.lanes, unroll=1)

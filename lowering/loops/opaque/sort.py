@@ -25,7 +25,6 @@ from mlc.dialects import vec
 from mlc.dialects.analysis.access import whole_of
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import BOOL, I32, I64, DType, dtype_of
-from mlc.dialects.lanes import vector_type
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.op import tensor_of, text_property
 from mlc.dialects.tensor.sort import ArgsortOp, Sorting, length_of
@@ -35,6 +34,7 @@ from mlc.lowering.loops.builder import buffer_type
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope, vector_loop
+from mlc.lowering.loops.memory import read_row, write_row
 
 COUNTED = 128  # elements of the longest row that is sorted by counting; measured
 DIGIT_BITS = 8  # 256 counters and 256 open cache lines, which a first-level cache holds
@@ -239,14 +239,14 @@ class SortNest:
         def fill(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
             e = self.s.lanes(lanes, mask)
             key = self.keys.of(e, e.fetch(self.op.operands[0], (*at, Position(i, 1))))
-            self.store(e, key, buffer, b.add(offset, i))
+            write_row(e, key, buffer, b.add(offset, i))
             return []
 
         vector_loop(self.s, 0, self.size, fill, lanes=lanes, unroll=1)
 
         def place(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
             e = self.s.lanes(lanes, mask)
-            mine = self.load(e, kind, buffer, b.add(offset, i))
+            mine = read_row(e, kind, buffer, b.add(offset, i))
             end = b.min(b.add(i, lanes), self.size)
             zero = [e.constant(0, kind)]
             count = b.loop(0, i, 1, self._counting(e, buffer, offset, mine, "ule"), zero)
@@ -428,7 +428,7 @@ class SortNest:
 
         def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
             e = self.s.lanes(self.lanes, mask)
-            value = self.load(e, dtype, source, b.add(offset, i))
+            value = read_row(e, dtype, source, b.add(offset, i))
             if self.is_argsort:
                 value = e.convert(value, dtype, I64)
             else:
@@ -437,23 +437,6 @@ class SortNest:
             return []
 
         vector_loop(self.s, 0, self.size, body, lanes=self.lanes, unroll=1)
-
-    # scratch --------------------------------------------------------------------------------
-
-    def load(self, e: Lanes, dtype: DType, buffer: SSAValue, at: Index) -> SSAValue:
-        """The lanes' keys or positions from element `at` of a scratch array on."""
-        if e.lanes == 1:
-            return self.b.load(buffer, [at])
-        kind = vector_type(dtype.ir, e.lanes)
-        fill = e.constant(0, dtype) if e.mask is not None else None
-        return self.b.load_vector(buffer, [at], kind, e.mask, fill)
-
-    def store(self, e: Lanes, value: SSAValue, buffer: SSAValue, at: Index) -> None:
-        """Writes the lanes from element `at` of a scratch array on."""
-        if e.lanes == 1:
-            self.b.store(value, buffer, [at])
-        else:
-            self.b.store_vector(value, buffer, [at], e.mask)
 
 
 def unsigned(e: Lanes, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
