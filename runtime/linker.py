@@ -250,10 +250,7 @@ class Linked:
         if kind in (311, 312):  # ADR_GOT_PAGE, LD64_GOT_LO12_NC
             value = self._slot(target) + addend
         if kind in (275, 311):  # ADR_PREL_PG_HI21
-            pages = (value >> 12) - (here >> 12)
-            if not _fits(pages, 21):
-                raise LinkError("a reference reaches 4 GiB and no further")
-            word |= (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5
+            word |= pages_between(here, value)
         elif kind in _SHIFTS:
             word |= (value & 0xFFF) >> _SHIFTS[kind] << 10
         elif kind in (282, 283):  # JUMP26, CALL26
@@ -331,6 +328,14 @@ _STUBS = {
 """What goes to the address behind it."""
 _SHIFTS = {277: 0, 278: 0, 284: 1, 285: 2, 286: 3, 299: 4, 312: 3}
 """ADD_ABS_LO12_NC, LDST8 to LDST128_ABS_LO12_NC, LD64_GOT_LO12_NC -> bits that are not said."""
+
+
+def pages_between(here: int, there: int) -> int:
+    """How far adrp goes, as its word has it."""
+    pages = (there >> 12) - (here >> 12)
+    if not _fits(pages, 21):
+        raise LinkError("a reference reaches 4 GiB and no further")
+    return (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5
 
 
 def _aligned(at: int, to: int) -> int:

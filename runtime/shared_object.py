@@ -23,6 +23,7 @@ from mlc.runtime.linker import (
     Linked,
     LinkError,
     ObjectFile,
+    pages_between,
 )
 
 _PAGE = {X86_64: 1 << 12, AARCH64: 1 << 16}  # the largest that a kernel may have
@@ -118,10 +119,9 @@ class _Library(Linked):
         if self.machine == X86_64:  # jmp *slot(%rip)
             text = b"\xff\x25" + struct.pack("<i", slot - code - 6)
         else:
-            pages = (slot >> 12) - (code >> 12)
             text = struct.pack(
                 "<3I",
-                0x90000010 | (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5,  # adrp x16, slot
+                0x90000010 | pages_between(code, slot),  # adrp x16, slot
                 0xF9400210 | (slot & 0xFFF) >> 3 << 10,  # ldr x16, [x16, slot]
                 0xD61F0200,  # br x16
             )
