@@ -43,15 +43,11 @@ STATE_SYMBOL: Final = "mlc_entry_state"
 LIBRARY_SYMBOL: Final = "mlc_library"
 """Imported by kernels that call a library: runtime/lapack.ll and runtime/library.py."""
 
-LIBRARY_NUMBERS: Final = {
-    "CHOLESKY": 0,
-    "INV": 1,
-    "SOLVE": 2,
-    "F32": 11,
-    "C64": 13,
-    "C128": 14,
-}
-"""Routines that runtime/lapack.ll knows, and dtypes, by their places in ROUTINES and DTYPES."""
+LAPACK_STEPS: Final = {"cholesky": 0, "inv": 1, "solve": 2}
+"""Routines that runtime/lapack.ll computes, by their places in ROUTINES."""
+
+LAPACK_DTYPES: Final = {"f32": 11, "c64": 13, "c128": 14}
+"""Dtypes that it tells from f64, by their places in DTYPES."""
 
 LAPACK_ROUTINES: Final = ("dgesv", "zgesv", "dpotrf", "zpotrf")
 """What runtime/lapack.ll calls, in the order of its table."""

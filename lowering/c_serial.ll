@@ -9,16 +9,7 @@ define internal i64 @mlc_team_size(i64 %threads, i64 %shares, i64 %waking) {
 }
 
 define internal zeroext i1 @mlc_team_barrier(ptr %ctx, i64 %worker, i64 %workers) {
-  %site.at = getelementptr i8, ptr %ctx, i64 40
-  %site = load i64, ptr %site.at, align 8
-  %failed = icmp ne i64 %site, 0
-  %counter.at = getelementptr i8, ptr %ctx, i64 24
-  %counter = load ptr, ptr %counter.at, align 8
-  %count = load atomic i64, ptr %counter monotonic, align 8
-  %base.at = getelementptr i8, ptr %ctx, i64 32
-  %base = load i64, ptr %base.at, align 8
-  %cancelled = icmp ne i64 %count, %base
-  %stop = or i1 %failed, %cancelled
+  %stop = call i1 @mlc_team_stops(ptr %ctx)
   ret i1 %stop
 }
 

@@ -24,11 +24,12 @@ from mlc.dialects import abi, par
 from mlc.dialects.errors import MlcError
 from mlc.dialects.program import UNIT, entry_function
 from mlc.dialects.signature import EntrySignature
-from mlc.dialects.target.attribute import cpu_of
+from mlc.dialects.target.attribute import as_cpu
 from mlc.dialects.target.intrinsics import extensions_in
 from mlc.error_sites import sites_of
 from mlc.levels import Levels
 from mlc.lowering.emit import joined
+from mlc.lowering.emit.memref import bytes_text
 from mlc.memory import memory_plan_of
 from mlc.runtime.features import of_vectors
 from mlc.runtime.linker import ObjectFile
@@ -41,7 +42,7 @@ Weights = Literal["arguments", "freeze", "file"]
 MOST_FROZEN_BYTES = 16 << 20
 """Of weights in the object; more are in a file beside it."""
 
-_STEPS = {"SOLVE": "gesv", "INV": "gesv", "CHOLESKY": "potrf"}
+_STEPS = {"solve": "gesv", "inv": "gesv", "cholesky": "potrf"}
 """Routine -> LAPACK's, without the letter of its dtype."""
 _FOLDER = Path(__file__).parent
 _ALIGNED = 64
@@ -76,13 +77,14 @@ class CProgram:
         weights: Weights = "arguments",
         lapack: str | None = None,
     ) -> None:
-        self.target = target = cpu_of(program.plan(), "a program for C")
+        self.target = target = as_cpu(program.options.target, "a program for C")
         self.program = program
         self.team: Team = team
         self.name = program.name
         if not re.fullmatch(r"[A-Za-z_]\w*", self.name, re.ASCII) or is_taken(self.name):
             raise MlcError(f"{self.name!r} is no name in C; give the function another one")
         self.signature: EntrySignature = program.signature
+        self.loops = program.loops()
         self.units = program.units()
         texts = [unit.text for unit in self.units]
         self.routines = self._routines(lapack)
@@ -97,12 +99,13 @@ class CProgram:
 
     def _routines(self, lapack: str | None) -> dict[str, str]:
         """What it calls of LAPACK -> as that is spelled."""
-        numbers, called = abi.LIBRARY_NUMBERS, set[str]()
-        complex_ = (numbers["C64"], numbers["C128"])
-        for op in self.program.at("loops").walk():
+        steps = {abi.LAPACK_STEPS[name]: step for name, step in _STEPS.items()}
+        complex_ = (abi.LAPACK_DTYPES["c64"], abi.LAPACK_DTYPES["c128"])
+        called = set[str]()
+        for op in self.loops.walk():
             if isinstance(op, par.LibraryOp):
                 routine, dtype = (x.value.data for x in (op.routine, op.dtype))
-                step = next((end for x, end in _STEPS.items() if numbers[x] == routine), "")
+                step = steps.get(routine, "")
                 called.add(step and ("z" if dtype in complex_ else "d") + step)
         if "" in called:
             raise MlcError(
@@ -127,7 +130,7 @@ class CProgram:
         if kind == "header":
             return self.header().encode()
         if kind == "weights":
-            return b"".join(x.tobytes() + bytes(-x.nbytes % _ALIGNED) for x in self.frozen)
+            return b"".join(x.tobytes() + bytes(_room(x) - x.nbytes) for x in self.frozen)
         if kind == "obj":
             return self.object
         if kind == "a":
@@ -175,6 +178,7 @@ class CProgram:
 
     def _workers(self) -> Iterator[tuple[str, str]]:
         """Who does the work."""
+        yield "stops", self._text("runtime/stops.ll")
         if self.team == "1":
             yield "workers", self._text("lowering/c_serial.ll")
             return
@@ -231,7 +235,7 @@ class CProgram:
             if self.in_file:
                 lines.append(f"  %weight{k} = getelementptr i8, ptr %arg{given}, i64 {at}")
                 values.append(f"%weight{k}")
-                at += -(-x.nbytes // _ALIGNED) * _ALIGNED
+                at += _room(x)
             else:
                 constants.append(_constant(f"@{self.name}.weight{k}", x))
                 values.append(f"@{self.name}.weight{k}")
@@ -248,7 +252,6 @@ class CProgram:
 
     def header(self) -> str:
         """The header for C99 and C++."""
-        loops = self.program.at("loops")
         names, units = self._arguments()
         workers = {"1": "one thread", "pthread": "threads of its own", "openmp": "OpenMP's threads"}
         needs = f", which needs {', '.join(self.needs)}" if self.needs else ""
@@ -261,9 +264,9 @@ class CProgram:
             names=names,
             units=units,
             frozen=len(self.frozen),
-            weights=len(self.written("weights", "")) if self.in_file else 0,
-            memory=memory_plan_of(loops),
-            sites=sites_of(loops),
+            weights=sum(map(_room, self.frozen)) if self.in_file else 0,
+            memory=memory_plan_of(self.loops),
+            sites=sites_of(self.loops),
             team=self.team,
         ).text()
 
@@ -292,11 +295,14 @@ def _said(attributes: DictionaryAttr, key: str) -> str:
     return found.data if isinstance(found, StringAttr) else ""
 
 
+def _room(x: np.ndarray[Any, Any]) -> int:
+    """Bytes of an array in the file of weights, where the next one is aligned too."""
+    return -(-x.nbytes // _ALIGNED) * _ALIGNED
+
+
 def _constant(name: str, x: np.ndarray[Any, Any]) -> str:
     """LLVM IR of an array."""
-    data = x.tobytes()
-    text = re.sub(rb"..", rb"\\\g<0>", data.hex().encode()).decode()
-    return f'{name} = internal constant [{len(data)} x i8] c"{text}", align {_ALIGNED}'
+    return f"{name} = internal constant {bytes_text(x.tobytes())}, align {_ALIGNED}"
 
 
 # the archive

@@ -51,6 +51,7 @@ class Levels:
         self.fresh = fresh  # the traced module, with source locations, while nobody rewrites it
         self.planned: ModuleOp | None = None
         self.heard: tuple[Remark, ...] | None = None
+        self.lowered: ModuleOp | None = None
         self.code: list[CodeUnit] | None = None
 
     @property
@@ -92,6 +93,12 @@ class Levels:
             self.planned = self.at("plan")
         return self.planned
 
+    def loops(self) -> ModuleOp:
+        """The loops, which the code is of."""
+        if self.lowered is None:
+            self.lowered = self.at("loops")
+        return self.lowered
+
     def text(self, level: Shown) -> str:
         """The program as text; "stablehlo": at the tensor level, in that dialect."""
         if level == "stablehlo":
@@ -107,7 +114,7 @@ class Levels:
     def units(self) -> list[CodeUnit]:
         """The LLVM modules."""
         if self.code is None:
-            self.code = emit_units(self.at("loops"), self.options.target)
+            self.code = emit_units(self.loops(), self.options.target)
         return self.code
 
     def llvm(self, unit: str | None = None) -> str:

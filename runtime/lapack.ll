@@ -111,16 +111,16 @@ define i64 @mlc_library(i64 %routine, i64 %dtype, ptr %a, ptr %b, ptr %work, ptr
 entry:
   %integers = alloca [3 x i64], align 8  ; n, right sides, info
   switch i64 %routine, label %other [
-    i64 SOLVE, label %known
-    i64 INV, label %known
-    i64 CHOLESKY, label %known
+    i64 ROUTINE_SOLVE, label %known
+    i64 ROUTINE_INV, label %known
+    i64 ROUTINE_CHOLESKY, label %known
   ]
 known:
-  %factors = icmp eq i64 %routine, CHOLESKY
-  %inverts = icmp eq i64 %routine, INV
-  %c64 = icmp eq i64 %dtype, C64
-  %c128 = icmp eq i64 %dtype, C128
-  %f32 = icmp eq i64 %dtype, F32
+  %factors = icmp eq i64 %routine, ROUTINE_CHOLESKY
+  %inverts = icmp eq i64 %routine, ROUTINE_INV
+  %c64 = icmp eq i64 %dtype, DTYPE_C64
+  %c128 = icmp eq i64 %dtype, DTYPE_C128
+  %f32 = icmp eq i64 %dtype, DTYPE_F32
   %complex = or i1 %c64, %c128
   %single = or i1 %c64, %f32
   %first = select i1 %factors, i64 2, i64 0

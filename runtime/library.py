@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mlc.dialects.abi import LAPACK_STEPS
 from mlc.dialects.faults import LIBRARY_FAULTS
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ def _array(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
 
 def call(routine: int, dtype: int, a: int, b: int, c: int, out: int, *sizes: int) -> int:
     """Runs a routine: 0, or the number of its fault. Nothing may be raised into native code."""
-
-    _find_lapack()
+    if routine in LAPACK_STEPS.values():
+        _find_lapack()
 
     def compute() -> None:
         from mlc.dialects.dtypes import DTYPES

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import platform
-import re
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -112,7 +111,7 @@ _PAUSE = {
 # what LLVM makes of frem, and of fma and rounding where the target has no instruction for them
 _LIBM = ("fmod", "fma", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven")
 
-_PARTS = ("support", "team", "barrier", "lapack")
+_PARTS = ("support", "team", "barrier", "stops", "lapack")
 """Files of the support code."""
 
 _OPENMP = {  # the symbols generated code uses (decisions.md D5) -> ours, which lead to the runtime
@@ -244,8 +243,9 @@ def support_text(arch: str) -> str:
 
 def spelled_for(arch: str, text: str) -> str:
     """LLVM IR with what each architecture says in its own way."""
-    for word, number in abi.LIBRARY_NUMBERS.items():
-        text = re.sub(rf"(i64 |%routine, |%dtype, ){word}\b", rf"\g<1>{number}", text)
+    for kind, numbers in (("ROUTINE", abi.LAPACK_STEPS), ("DTYPE", abi.LAPACK_DTYPES)):
+        for name, number in numbers.items():
+            text = text.replace(f"{kind}_{name.upper()}", str(number))
     for word, spelled in (
         ("READ_FLOAT_STATE", _READ_FLOAT_STATE),
         ("WRITE_FLOAT_STATE", _WRITE_FLOAT_STATE),

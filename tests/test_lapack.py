@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.dialects.abi import LAPACK_ROUTINES, LIBRARY_NUMBERS
+from mlc.dialects.abi import LAPACK_DTYPES, LAPACK_ROUTINES, LAPACK_STEPS
 from mlc.dialects.dtypes import DTYPES
 from mlc.dialects.tensor.library import ROUTINES
 from mlc.runtime.lapack import lapack_addresses
@@ -31,9 +31,9 @@ def matrices(dtype: Any, n: int) -> tuple[Any, Any]:
 
 def test_numbers_are_those_of_the_tables() -> None:
     """What code without the tables relies on."""
-    names, dtypes = list(ROUTINES), [row.name.upper() for row in DTYPES]
-    for name, number in LIBRARY_NUMBERS.items():
-        assert (dtypes[number] if name in dtypes else names[number].upper()) == name
+    names, dtypes = list(ROUTINES), [row.name for row in DTYPES]
+    assert all(names[number] == name for name, number in LAPACK_STEPS.items())
+    assert all(dtypes[number] == name for name, number in LAPACK_DTYPES.items())
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])

@@ -139,7 +139,11 @@ def _is_known(target: Target) -> bool:
 
 def cpu_of(module: ModuleOp, asking: str) -> CpuTarget:
     """The module's target, which must be a CPU; MlcError says who is asking for one."""
-    target = target_of(module)
+    return as_cpu(target_of(module), asking)
+
+
+def as_cpu(target: Target, asking: str) -> CpuTarget:
+    """A module's target as `cpu_of` gives it."""
     if isinstance(target, CpuTarget):
         return target
     raise MlcError(f"{asking} is for CPUs: found a module for the GPU {target.name}; see --target")

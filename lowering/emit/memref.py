@@ -233,6 +233,12 @@ READABLE = 4096
 """Bytes of a constant up to which its elements are written, and no longer its memory."""
 
 
+def bytes_text(data: bytes) -> str:
+    """An array of bytes, with its type."""
+    escaped = "\\" + data.hex("\\").upper() if data else ""
+    return f'[{len(data)} x i8] c"{escaped}"'
+
+
 def _global_text(e: FunctionText, name: str, definition: memref.GlobalOp) -> str:
     initial = definition.properties["initial_value"]
     if not isinstance(initial, DenseIntOrFPElementsAttr):
@@ -242,7 +248,7 @@ def _global_text(e: FunctionText, name: str, definition: memref.GlobalOp) -> str
     spelled = e.type(element)
     data = dense.data.data
     if len(data) > READABLE:
-        array = f'[{len(data)} x i8] c"\\{data.hex(chr(92)).upper()}"'
+        array = bytes_text(data)
         return f"{symbol(name)} = private unnamed_addr constant {array}, align {STACK_ALIGN_BYTES}"
     if (part := complex_part(element)) is not None:
         pairs = cast("tuple[tuple[float, float], ...]", dense.get_values())

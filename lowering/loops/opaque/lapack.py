@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlc.dialects.abi import LIBRARY_NUMBERS
+from mlc.dialects.abi import LAPACK_STEPS
 from mlc.dialects.analysis.access import whole_of
 from mlc.dialects.dims import product
 from mlc.dialects.dtypes import F64
@@ -14,7 +14,7 @@ from mlc.lowering.loops.function import Scratch
 
 def is_lapacks(op: LibraryOp) -> bool:
     """Whether LAPACK computes it in one step."""
-    return op.routine.data.upper() in LIBRARY_NUMBERS
+    return op.routine.data in LAPACK_STEPS
 
 
 def lapack_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
