@@ -76,19 +76,19 @@ class EntryState:
     @contextmanager
     def context(self) -> Generator[int, None, None]:
         """The address of a fresh context, for the slow entry."""
-        own = ctypes.c_size_t(self.new_context())
+        own = self.new_context()
         in_main_thread = signals.in_main_thread()
         counter = self._support.symbols["mlc_interrupts" if in_main_thread else "mlc_never"]
-        ctypes.c_size_t.from_address(own.value + abi.CTX_CANCEL).value = counter
+        ctypes.c_size_t.from_address(own + abi.CTX_CANCEL).value = counter
         base = ctypes.c_int64.from_address(counter).value
-        ctypes.c_int64.from_address(own.value + abi.CTX_CANCEL_BASE).value = base
+        ctypes.c_int64.from_address(own + abi.CTX_CANCEL_BASE).value = base
         flags = self._support.float_state()
         try:
             with signals.interruptible(self._support) if in_main_thread else nullcontext():
-                yield own.value
+                yield own
         finally:
             self._support.restore_float_state(flags)
-            self.free_context(own.value)
+            self.free_context(own)
 
     def new_context(self) -> int:
         """The address of a fresh context, which `free_context` frees."""

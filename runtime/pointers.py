@@ -8,6 +8,7 @@ from struct import Struct
 
 from mlc.dialects import abi
 from mlc.runtime.entry import LoadedEntry
+from mlc.runtime.slow_entry import NativeEntry
 
 
 class PointerEntry:
@@ -19,8 +20,7 @@ class PointerEntry:
 
     def __init__(self, entry: LoadedEntry, arguments: int, results: int) -> None:
         self._entry = entry  # keeps the code loaded
-        four_pointers = [ctypes.c_void_p] * 4
-        self._call = ctypes.CFUNCTYPE(ctypes.c_int32, *four_pointers)(entry.address)
+        self._call = NativeEntry(entry.address)
         self._pack_arguments = Struct(f"{arguments}Q").pack
         self._pack_results = Struct(f"{results}Q").pack
         self._threads = entry.threads

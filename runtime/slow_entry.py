@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.generic]
 
+NativeEntry = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
+"""An entry as a function of Python's: see dialects/abi.py."""
+
 _PYTHON_TYPES: dict[str, type] = {"float": float, "int": int, "bool": bool}
 
 
@@ -41,8 +44,7 @@ class SlowEntry:
         self._signature = signature
         self._state = state
         self._steps = solve(signature)
-        four_pointers = [ctypes.c_void_p] * 4
-        self._call = ctypes.CFUNCTYPE(ctypes.c_int32, *four_pointers)(address)
+        self._call = NativeEntry(address)
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Run the entry, or the slow callable when it does not take the arguments."""

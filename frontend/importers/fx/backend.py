@@ -9,7 +9,7 @@ from typing import Any
 
 from mlc.frontend.importers.fx import elementwise, layers, reduce, shape, windows
 from mlc.frontend.importers.fx.graph import compiled
-from mlc.frontend.importers.fx.run import ROWS
+from mlc.frontend.importers.fx.run import ROWS, op_name
 
 _FAMILIES = (elementwise, layers, reduce, shape, windows)
 """Whose import fills `ROWS`."""
@@ -53,9 +53,4 @@ def _compiler(name: str) -> Callable[..., Any]:
 def _decompositions() -> dict[Any, Any]:
     """PyTorch's table of decompositions into core ops, without those of ops that have a row."""
     table = import_module("torch._decomp").core_aten_decompositions()
-    return {op: rule for op, rule in table.items() if not _has_row(op)}
-
-
-def _has_row(op: Any) -> bool:
-    parts = str(op).split(".")
-    return len(parts) > 1 and parts[0] in ("aten", "prims") and parts[1] in ROWS
+    return {op: rule for op, rule in table.items() if op_name(op) not in ROWS}

@@ -11,7 +11,7 @@ import numpy as np
 
 from mlc.frontend import nn
 from mlc.frontend.importers.fx.run import ROWS, At, row
-from mlc.frontend.numpy.elementwise_math import erf
+from mlc.frontend.numpy.elementwise_math import erf, erfc, rsqrt
 
 Array = Any
 
@@ -23,8 +23,7 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "floor": np.floor, "ceil": np.ceil,
     "trunc": np.trunc, "round": np.rint, "sign": np.sign, "sgn": np.sign,
-    "reciprocal": lambda x: 1 / x, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "square": np.square, "erf": erf, "erfc": lambda x: 1 - erf(x),
+    "reciprocal": lambda x: 1 / x, "rsqrt": rsqrt, "square": np.square, "erf": erf, "erfc": erfc,
     "sigmoid": nn.sigmoid, "relu": nn.relu, "silu": nn.silu, "hardswish": nn.hard_swish,
     "hardsigmoid": nn.hard_sigmoid, "relu6": nn.relu6, "mish": nn.mish,
     "bitwise_not": np.invert, "angle": np.angle, "conj_physical": np.conj,
@@ -129,11 +128,10 @@ def _where(at: At, condition: Array, x: Array, y: Array) -> Array:
 
 @row("clamp", "clamp_min", "clamp_max", "hardtanh")
 def _clamp(at: At, x: Array, low: Any = None, high: Any = None, **options: Any) -> Array:
-    name = at.node.target.__name__
     low, high = options.get("min", low), options.get("max", high)
-    if name.startswith("clamp_max"):
+    if at.name == "clamp_max":
         low, high = None, low
-    if name.startswith("hardtanh"):
+    if at.name == "hardtanh":
         low, high = -1 if low is None else low, 1 if high is None else high
     x = at.operand(x)
     x = x if low is None else np.maximum(x, at.operand(low))

@@ -12,27 +12,24 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.dims import Dim, Shape
-from mlc.dialects.dtypes import named_dtype
+from mlc.dialects.dtypes import DTYPES
 from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.trace.symbolic import as_size
 from mlc.lazy_dataclass import dataclass
 
-DTYPES = {
-    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64",
-    "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32",
-    "uint64": "u64", "bool": "bool", "complex64": "c64", "complex128": "c128",
-}  # fmt: skip
-"""PyTorch's names of element types, and ours."""
+_ROWS = {f"torch.{row.numpy.name}": row for row in DTYPES if row.kind != "storage"}
+"""PyTorch's element types, which have NumPy's names, as ours."""
 
 
 def dtype_name(dtype: Any) -> str | None:
     """Our name of PyTorch's element type; None where we have none."""
-    return DTYPES.get(str(dtype).removeprefix("torch."))
+    row = _ROWS.get(str(dtype))
+    return None if row is None else row.name
 
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     """NumPy's form of PyTorch's element type."""
-    return named_dtype(DTYPES[str(dtype).removeprefix("torch.")]).numpy
+    return _ROWS[str(dtype)].numpy
 
 
 def dim_of(size: Any) -> Dim | None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from operator import itemgetter
 from typing import Any
@@ -17,11 +18,13 @@ from mlc.frontend.importers.fx.stages import Stage, is_store, is_worth, stages
 Node = Any
 Call = Callable[[list[Any]], Any]
 Symbols = Mapping[str, int]
+Traced = Callable[[tuple[Node, ...], tuple[Node, ...]], Piece]
 
 
 def compiled(module: Any, name: str) -> Call:
     """A function of the list of a graph's arguments, which it empties."""
     refused: dict[Node, str] = {}
+    pieces = cache(Piece)  # a node that is refused leaves other stages as they are
     with_masks_first(module)
     while True:
         parts = stages(module.graph, refused.keys())
@@ -29,7 +32,7 @@ def compiled(module: Any, name: str) -> Call:
             note(GraphReport.of(name, parts, refused, whole=True))
             return _eager(module)
         try:
-            made = Graph(module, parts)
+            made = Graph(module, parts, pieces)
         except Refused as refusal:
             refused[refusal.node] = refusal.why
             continue
@@ -47,15 +50,16 @@ def _eager(module: Any) -> Call:
 
 
 class Graph:
-    """The stages of a graph, traced; Refused where a node cannot be."""
+    """The stages of a graph, traced by `pieces`; Refused where a node cannot be."""
 
-    def __init__(self, module: Any, parts: Sequence[Stage]) -> None:
+    def __init__(self, module: Any, parts: Sequence[Stage], pieces: Traced) -> None:
         self._module = module
         self._nodes = list(module.graph.nodes)
         self._places = {n: k for k, n in enumerate(n for n in self._nodes if n.op == "placeholder")}
         (output,) = (n for n in self._nodes if n.op == "output")
         self._results = list(output.args[0])
         self._symbols = _symbols(list(self._places))
+        self._sizes = {n: size_said(n.meta["val"]) for n in self._nodes if is_size(n)}
         wanted = {n for n in self._results if hasattr(n, "meta")}
         self._steps: list[tuple[tuple[Node, ...], Piece | None]] = []
         for k, stage in enumerate(parts):
@@ -63,8 +67,8 @@ class Graph:
             used = wanted | {i for n in later for i in n.all_input_nodes}
             inside = {n for n in stage.compiled if n in used and not is_store(n)}
             order = [*self._results, *stage.compiled]  # as the graph returns them
-            inside = [n for n in dict.fromkeys(order) if n in inside and not _is_several(n)]
-            piece = Piece(stage.compiled, inside) if stage.compiled else None
+            outside = tuple(n for n in dict.fromkeys(order) if n in inside and not _is_several(n))
+            piece = pieces(stage.compiled, outside) if stage.compiled else None
             self._steps.append((stage.eager, piece))
 
     def compile(self) -> Call:
@@ -128,8 +132,8 @@ class Graph:
     def _value(self, node: Any, values: dict[Node, Any], symbols: Symbols) -> Any:
         if not hasattr(node, "meta"):
             return node
-        if is_size(node):
-            return size_now(size_said(node.meta["val"]), symbols)
+        if node in self._sizes:
+            return size_now(self._sizes[node], symbols)
         if node.op == "get_attr":
             found = self._module
             for part in node.target.split("."):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from mlc.frontend import nn
 from mlc.frontend.importers.fx.run import At, row
 from mlc.frontend.numpy.creation import arange, full
+from mlc.frontend.numpy.elementwise_math import rsqrt
 from mlc.frontend.trace.loops import scan
 from mlc.frontend.transforms.derivatives import vjp
 
@@ -31,7 +33,7 @@ def _standard(x: Array, axes: Sequence[int], epsilon: float) -> tuple[Array, Arr
     """(x - mean) / deviation, with both as axes of one."""
     mean = x.mean(tuple(axes), keepdims=True)
     centred = x - mean
-    inverse = 1 / np.sqrt((centred * centred).mean(tuple(axes), keepdims=True) + epsilon)
+    inverse = rsqrt((centred * centred).mean(tuple(axes), keepdims=True) + epsilon)
     return centred * inverse, mean, inverse
 
 
@@ -51,20 +53,20 @@ def _group_norm(
 ) -> tuple[Array, ...]:  # fmt: skip
     found, mean, inverse = _standard(x.reshape((count, groups, -1)), [2], epsilon)
     found = found.reshape(x.shape)
-    found = found if scale is None else found * per_channel(scale, x.ndim)
-    found = found if bias is None else found + per_channel(bias, x.ndim)
+    found = found if scale is None else found * _per_channel(scale, x.ndim)
+    found = found if bias is None else found + _per_channel(bias, x.ndim)
     return found, mean[:, :, 0], inverse[:, :, 0]
 
 
-def per_channel(v: Array, rank: int) -> Array:
+def _per_channel(v: Array, rank: int) -> Array:
     """A line along the second axis."""
     return v.reshape((-1, *[1] * (rank - 2)))
 
 
 def _scaled(x: Array, mean: Array, inverse: Array, scale: Array, bias: Array) -> Array:
     factor = inverse if scale is None else scale * inverse
-    found = (x - per_channel(mean, x.ndim)) * per_channel(factor, x.ndim)
-    return found if bias is None else found + per_channel(bias, x.ndim)
+    found = (x - _per_channel(mean, x.ndim)) * _per_channel(factor, x.ndim)
+    return found if bias is None else found + _per_channel(bias, x.ndim)
 
 
 @row("_native_batch_norm_legit_no_training")
@@ -73,7 +75,7 @@ def _batch_norm(
     momentum: float, epsilon: float,
 ) -> tuple[Array, ...]:  # fmt: skip
     none = full((0,), 0, at.dtype)
-    found = _scaled(x, mean, 1 / np.sqrt(variance + epsilon), scale, bias)
+    found = _scaled(x, mean, rsqrt(variance + epsilon), scale, bias)
     return found, none, none
 
 
@@ -83,19 +85,15 @@ def _batch_norm_training(
 ) -> tuple[Array, ...]:
     *running, training, momentum, epsilon = given
     if not training:
-        kept = _scaled(x, running[0], 1 / np.sqrt(running[1] + epsilon), scale, bias)
+        kept = _scaled(x, running[0], rsqrt(running[1] + epsilon), scale, bias)
         none = full((0,), 0, at.dtype)
         return kept, none, none, *running
-    axes = (0, *range(2, x.ndim))
-    mean = x.mean(axes)
-    variance = ((x - per_channel(mean, x.ndim)) ** 2).mean(axes)
-    inverse = 1 / np.sqrt(variance + epsilon)
+    mean, variance = nn.batch_statistics(x)
+    inverse = rsqrt(variance + epsilon)
     found = _scaled(x, mean, inverse, scale, bias)
     if not running:
         return found, mean, inverse
-    count: Any = 1
-    for axis in axes:
-        count = count * x.shape[axis]
+    count = prod((x.shape[0], *x.shape[2:]))
     spread = variance * (count / (count - 1))
     before, after = 1 - momentum, momentum
     return (

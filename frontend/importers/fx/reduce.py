@@ -9,6 +9,7 @@ import numpy as np
 
 from mlc.frontend.importers.fx.run import ROWS, At, row
 from mlc.frontend.numpy.creation import arange, full
+from mlc.frontend.numpy.sorting import top_k
 
 Array = Any
 
@@ -39,7 +40,7 @@ ROWS.update(
 
 @row("max", "min")
 def _extremum(at: At, x: Array, axis: Any = None, keepdim: bool = False) -> Any:
-    most = str(at.node.target).startswith("aten.max")
+    most = at.name == "max"
     if at.overload == "default":
         return x.max() if most else x.min()
     if at.overload == "other":
@@ -55,23 +56,10 @@ def _extremum(at: At, x: Array, axis: Any = None, keepdim: bool = False) -> Any:
 
 @row("argmax", "argmin")
 def _place(at: At, x: Array, axis: Any = None, keepdim: bool = False) -> Array:
-    find = np.argmax if str(at.node.target).startswith("aten.argmax") else np.argmin
+    find = np.argmax if at.name == "argmax" else np.argmin
     if axis is None:
         return find(x.reshape(-1)).reshape(at.shape)
     return find(x, axis=axis, keepdims=keepdim) if x.ndim else full((), 0, np.int64)
-
-
-def _variance(x: Array, axes: Any, correction: Any, keepdim: bool) -> tuple[Array, Array]:
-    where = axes_of(x, axes)
-    count: Any = 1
-    for axis in where:
-        count = count * x.shape[axis]
-    mean = x.mean(axis=where, keepdims=True)
-    total = ((x - mean) ** 2).sum(axis=where, keepdims=keepdim)
-    left = count - (1 if correction is None else correction)
-    if isinstance(left, int | float):
-        left = max(left, 0) or float("nan")
-    return total / left, mean if keepdim else x.mean(axis=where)
 
 
 @row("var", "std", "var_mean")
@@ -81,11 +69,9 @@ def _var(
 ) -> Any:  # fmt: skip
     if isinstance(unbiased, bool) and at.overload != "correction":
         correction = int(unbiased)
-    found, mean = _variance(x, axes, correction, keepdim)
-    name = str(at.node.target)
-    if name.startswith("aten.var_mean"):
-        return found, mean
-    return np.sqrt(found) if name.startswith("aten.std") else found
+    where, less = axes_of(x, axes), 1 if correction is None else correction
+    found = (np.std if at.name == "std" else np.var)(x, where, ddof=less, keepdims=keepdim)
+    return (found, x.mean(where, keepdims=keepdim)) if at.name == "var_mean" else found
 
 
 @row("linalg_vector_norm")
@@ -103,7 +89,7 @@ def _norm(at: At, x: Array, order: Any = 2, axes: Any = None, keepdim: bool = Fa
 
 @row("cumsum", "cumprod")
 def _scan(at: At, x: Array, axis: int) -> Array:
-    scan = np.cumsum if str(at.node.target).startswith("aten.cumsum") else np.cumprod
+    scan = np.cumsum if at.name == "cumsum" else np.cumprod
     return scan(x.astype(at.dtype), axis=axis) if x.ndim else x.astype(at.dtype)
 
 
@@ -115,23 +101,20 @@ def _sort(at: At, x: Array, *given: Any, stable: Any = None, dim: int = -1,
         numbers = numbers[1:]
     axis = numbers[0] if numbers else dim
     down = numbers[1] if len(numbers) > 1 else descending
-    places = _order(at, x, axis, down)
+    if not x.ndim:
+        return x, full((), 0, np.int64)
+    if down:
+        return top_k(x, x.shape[axis], axis)
+    places = np.argsort(x, axis=axis, kind="stable")
     return np.take_along_axis(x, places, axis), places
-
-
-def _order(at: At, x: Array, axis: int, down: bool) -> Array:
-    if not down:
-        return np.argsort(x, axis=axis, kind="stable")
-    if x.dtype.kind not in "fi":
-        raise at.refuse(f"sorting {x.dtype} downwards")
-    upside = -x if x.dtype.kind == "f" else ~x
-    return np.argsort(upside, axis=axis, kind="stable")
 
 
 @row("topk")
 def _topk(at: At, x: Array, count: int, axis: int = -1, largest: bool = True,
           ordered: bool = True) -> tuple[Array, Array]:  # fmt: skip
-    places = np.take(_order(at, x, axis, largest), arange(count), axis)
+    if largest:
+        return top_k(x, count, axis)
+    places = np.take(np.argsort(x, axis=axis, kind="stable"), arange(count), axis)
     return np.take_along_axis(x, places, axis), places
 
 

@@ -63,8 +63,10 @@ class GraphReport:
 
 def _said(node: Node) -> str:
     """What a node calls."""
-    return getattr(node.target, "__name__", "") if callable(node.target) and not str(
-        node.target).startswith(OURS) else str(node.target)  # fmt: skip
+    said = str(node.target)
+    if said.startswith(OURS) or not callable(node.target):
+        return said
+    return getattr(node.target, "__name__", "")
 
 
 def _line(node: Node) -> str:

@@ -22,7 +22,7 @@ from mlc.frontend.importers.fx.forms import (
     numpy_dtype,
 )
 from mlc.frontend.numpy.shaping import part
-from mlc.frontend.numpy.values import lift, strong
+from mlc.frontend.numpy.values import strong
 from mlc.frontend.trace.symbolic import as_size
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -60,10 +60,21 @@ def row(*names: str) -> Callable[[Row], Row]:
     return register
 
 
-def name_of(node: Node) -> str:
+def op_name(target: Any) -> str:
     """``add`` of ``aten.add.Tensor``; nothing for what is called and is no op."""
-    text = str(node.target)
-    return text.split(".")[1] if text.startswith(OURS) else getattr(node.target, "mlc_row", "")
+    text = str(target)
+    return text.split(".")[1] if text.startswith(OURS) else getattr(target, "mlc_row", "")
+
+
+def name_of(node: Node) -> str:
+    """The name of the op that a node calls."""
+    return op_name(node.target)
+
+
+def values_of(node: Node) -> Sequence[Any]:
+    """What the graph's meta data say of the results of a node."""
+    value = node.meta.get("val")
+    return value if isinstance(value, tuple | list) else (value,)
 
 
 class At:
@@ -71,9 +82,9 @@ class At:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self.name = name_of(node)
         self.overload: str = str(node.target).rpartition(".")[2]
-        value = node.meta["val"]
-        self.values: Sequence[Any] = value if isinstance(value, tuple | list) else (value,)
+        self.values = values_of(node)
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -135,10 +146,10 @@ def is_known(node: Node) -> bool:
     if name_of(node) not in ROWS:
         return False
     beside = [n for n in node.all_input_nodes if not is_size(n)]
-    made = [node.meta.get("val"), *(n.meta.get("val") for n in beside)]
-    tensors = [t for value in made for t in (value if isinstance(value, tuple | list) else [value])]
     return all(
-        t is None or (isinstance(t, torch.Tensor) and form_of(t) is not None) for t in tensors
+        t is None or (isinstance(t, torch.Tensor) and form_of(t) is not None)
+        for n in (node, *beside)
+        for t in values_of(n)
     )
 
 
@@ -161,7 +172,8 @@ class Run:
     def _node(self, node: Node) -> Any:
         if node.target is getitem:
             return self.values[node.args[0]][node.args[1]]
-        function, at = ROWS[name_of(node)], At(node)
+        at = At(node)
+        function = ROWS[at.name]
         arguments = [self._value(x, node) for x in node.args]
         options = {k: self._value(x, node) for k, x in node.kwargs.items() if k not in _DROPPED}
         try:
@@ -210,14 +222,13 @@ def _checked(node: Node, found: Any, wanted: Any) -> Any:
     """A result with the element type of the meta data; a bug where its sizes are others."""
     if found is None:
         return None
-    found = strong(found) if not isinstance(found, Tracer) else found
     dtype = numpy_dtype(wanted.dtype)
     dims = tuple(dim_of(size) for size in wanted.shape)
-    found = agreed(found, dims)
+    found = agreed(strong(found), dims)
     if found.dims != dims:
         shown = [", ".join(map(str, x)) for x in (dims, found.dims)]
         raise CompilerBug(f"{node.target}: expected the shape ({shown[0]}), found ({shown[1]})")
-    return lift(found).astype(dtype) if found.dtype != dtype or found.weak else found
+    return found if found.dtype == dtype else found.astype(dtype)
 
 
 def symbols_in(nodes: Sequence[Node]) -> Iterator[Dim]:

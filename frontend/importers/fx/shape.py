@@ -69,21 +69,29 @@ def _end(end: Any, size: Any) -> Any:
 
 @row("slice")
 def _slice(at: At, x: Array, axis: int = 0, start: Any = None, end: Any = None, step: int = 1):
-    size, count = x.shape[axis], at.shape[axis % x.ndim]
+    start = 0 if start is None else start
     if step == 1 and isinstance(start, int) and start >= 0:  # the meta data has clipped it
-        return x[along(x.ndim, axis, slice(start, start + count))]
-    if step == 1 and start is None:
-        return x[along(x.ndim, axis, slice(0, count))]
-    return x[along(x.ndim, axis, slice(start, _end(end, size), step))]
+        end = start + at.shape[axis % x.ndim]
+    else:
+        end = _end(end, x.shape[axis])
+    return x[along(x.ndim, axis, slice(start, end, step))]
+
+
+def _put(x: Array, where: tuple[Any, ...], values: Any, *, accumulate: bool = False) -> Array:
+    """A copy with other elements at some places."""
+    found = x.copy()
+    if accumulate:
+        np.add.at(found, where, values)
+    else:
+        found[where] = values
+    return found
 
 
 @row("slice_scatter")
 def _slice_scatter(
     at: At, x: Array, part: Array, axis: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Array:
-    found = x.copy()
-    found[along(x.ndim, axis, slice(start, _end(end, x.shape[axis]), step))] = part
-    return found
+    return _put(x, along(x.ndim, axis, slice(start, _end(end, x.shape[axis]), step)), part)
 
 
 @row("select")
@@ -93,9 +101,7 @@ def _select(at: At, x: Array, axis: int, index: Any) -> Array:
 
 @row("select_scatter")
 def _select_scatter(at: At, x: Array, part: Array, axis: int, index: Any) -> Array:
-    found = x.copy()
-    found[along(x.ndim, axis, index)] = part
-    return found
+    return _put(x, along(x.ndim, axis, index), part)
 
 
 @row("cat")
@@ -156,13 +162,8 @@ def _pad(at: At, x: Array, widths: Sequence[Any], value: Any = 0) -> Array:
 # fills
 
 
-@row("full", "scalar_tensor")
+@row("full", "scalar_tensor", "full_like", "new_full")
 def _full(at: At, *given: Any) -> Array:
-    return full(at.shape, given[-1], at.dtype)
-
-
-@row("full_like", "new_full")
-def _full_like(at: At, x: Array, *given: Any) -> Array:
     return full(at.shape, given[-1], at.dtype)
 
 
@@ -200,7 +201,7 @@ def _iota(at: At, length: Any, *, start: Any, step: Any, requires_grad: bool = F
 # picks and writes
 
 
-def _subscript(at: At, x: Array, places: Sequence[Any]) -> tuple[Any, ...]:
+def _subscript(at: At, places: Sequence[Any]) -> tuple[Any, ...]:
     if any(isinstance(p, Tracer) and p.dtype == bool for p in places):
         raise at.refuse("a mask as a subscript has a size that data decide")
     return tuple(slice(None) if p is None else p for p in places)
@@ -208,19 +209,14 @@ def _subscript(at: At, x: Array, places: Sequence[Any]) -> tuple[Any, ...]:
 
 @row("index", "_unsafe_index")
 def _index(at: At, x: Array, places: Sequence[Any]) -> Array:
-    return x[_subscript(at, x, places)]
+    return x[_subscript(at, places)]
 
 
 @row("index_put", "_unsafe_index_put")
 def _index_put(
     at: At, x: Array, places: Sequence[Any], values: Array, accumulate: bool = False
 ) -> Array:
-    found, where = x.copy(), _subscript(at, x, places)
-    if accumulate:
-        np.add.at(found, where, values)
-    else:
-        found[where] = values
-    return found
+    return _put(x, _subscript(at, places), values, accumulate=accumulate)
 
 
 @row("index_select")
@@ -245,14 +241,9 @@ def _gather(at: At, x: Array, axis: int, index: Array, *, sparse_grad: bool = Fa
 
 @row("scatter", "scatter_add")
 def _scatter(at: At, x: Array, axis: int, index: Array, values: Any) -> Array:
-    found, where = x.copy(), _grid(x, axis, index)
     if isinstance(values, Tracer) and values.ndim:
         values = values[tuple(slice(0, n) for n in index.shape)]
-    if "scatter_add" in str(at.node.target):
-        np.add.at(found, where, values)
-    else:
-        found[where] = values
-    return found
+    return _put(x, _grid(x, axis, index), values, accumulate=at.name == "scatter_add")
 
 
 @row("embedding")
