@@ -12,7 +12,6 @@ from mlc.knobs import FUSIONS
 from mlc.version import __version__
 
 Command = Callable[[argparse.Namespace], int]
-FILES = "FILE.py, FILE.py:function, FILE.mlir or FILE.onnx"
 LEVELS = ("trace", "tensor", "stablehlo", "plan", "tiles", "loops", "code")
 NUMERICS = ("strict", "standard", "fast")
 TEAMS = ("1", "pthread", "openmp")
