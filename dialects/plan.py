@@ -7,7 +7,6 @@ machine's instructions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Literal, TypeVar, get_args
 
 from xdsl.dialects.builtin import (
@@ -36,6 +35,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.cached_property import cached_property
 from mlc.dialects.analysis.nests import NotANestError, places_of
 from mlc.dialects.cost import CostAttr
 from mlc.dialects.definition import irdl_op_definition

@@ -8,9 +8,9 @@ checked; the native shim and the slow Python entry both follow it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import Literal
 
+from mlc.cached_property import cached_property
 from mlc.dialects.sizes import Dim
 from mlc.lazy_dataclass import dataclass
 

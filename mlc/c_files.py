@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 
 from mlc.c_header import Header, in_c, is_taken
 from mlc.c_machine import CPUID, PLAIN, check_text
+from mlc.cached_property import cached_property
 from mlc.dialects import abi, par
 from mlc.dialects.errors import MlcError
 from mlc.dialects.program import UNIT, entry_function

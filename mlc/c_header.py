@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 
 from mlc.artifact import CONSTANT, SIZE, THREADS, MemoryPlan, computed
 from mlc.c_machine import WRONG_MACHINE
+from mlc.cached_property import cached_property
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.signature import ArgSpec, CheckAssumed, EntrySignature, solve

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from xdsl.dialects.builtin import (
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
 from mlc import knobs
 from mlc.artifact import FORMAT, Artifact
 from mlc.backends import backend_of
+from mlc.cached_property import cached_property
 from mlc.collector import collector_off, imported
 from mlc.dialects.program import UNROLLED, entry_function
 from mlc.dialects.signature import EntrySignature, wanted

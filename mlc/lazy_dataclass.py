@@ -13,8 +13,9 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from operator import attrgetter
-from threading import RLock
 from typing import TYPE_CHECKING, Any
+
+from mlc.fork import short_lock
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -31,7 +32,7 @@ else:
 
 __all__ = ["dataclass"]
 
-_lock = RLock()
+_lock = short_lock()
 
 
 def _defined(cls: Any, options: dict[str, Any]) -> Any:

@@ -19,9 +19,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from mlc import knobs
+from mlc.fork import RenewedLock
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime import private_folder
-from mlc.runtime.fork import RenewedLock
 from mlc.runtime.private_folder import UnsafeError
 from mlc.version import __version__
 

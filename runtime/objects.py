@@ -8,7 +8,6 @@ program, is the pipeline's.
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ from functools import partial
 from typing import Self
 
 from mlc.dialects.target.cpu import CpuTarget
+from mlc.fork import short_lock
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime import cache
 from mlc.runtime.jit import is_object
@@ -134,7 +134,7 @@ class _Turns:
     """Turns of threads at Python, short as long as anybody asks for it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = short_lock()
         self._inside = 0
         self._before = 0.0
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlc.dialects import abi
+from mlc.fork import RenewedLock
 from mlc.runtime import jit, layout, library
-from mlc.runtime.fork import RenewedLock
 from mlc.runtime.layout import PYTHON
 from mlc.runtime.threads import allowed_cpus
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+from mlc.cached_property import cached_property
+
 SCRIPT = """
-import os, signal, sys, threading, time, warnings
+import gc, os, signal, sys, threading, time, warnings
 import numpy as np
 import mlc
 
@@ -25,6 +28,7 @@ def compile_on():
         shared(np.ones(k))
 
 def child(task):
+    assert gc.isenabled()  # also where the other thread is amid a compilation
     if task == "call":
         assert np.allclose(mlc.compile(lambda x: np.sin(x).sum())(np.ones(4)), np.sin(1) * 4)
     if task == "shared":
@@ -59,3 +63,30 @@ def test_fork_while_a_thread_compiles(tmp_path: Path) -> None:
         check=False,
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_a_property_waits_for_no_other_objects() -> None:
+    begun, over = threading.Event(), threading.Event()
+
+    class Box:
+        def __init__(self, waits: bool) -> None:
+            self._waits = waits
+
+        @cached_property
+        def value(self) -> bool:
+            if self._waits:
+                begun.set()
+                assert over.wait(60)
+            return self._waits
+
+    first = Box(waits=True)
+    worker = threading.Thread(target=lambda: first.value, daemon=True)
+    worker.start()
+    assert begun.wait(60)
+    asked = threading.Thread(target=lambda: Box(waits=False).value, daemon=True)
+    asked.start()
+    asked.join(60)
+    assert not asked.is_alive()
+    over.set()
+    worker.join(60)
+    assert first.value is True

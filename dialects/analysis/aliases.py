@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.cached_property import cached_property
 from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import DONATED

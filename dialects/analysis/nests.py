@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from functools import cached_property
 from typing import NamedTuple
 
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
+from mlc.cached_property import cached_property
 from mlc.dialects.analysis.ranges import Ranges
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.tensor.bind import BindOp

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import ClassVar
 
+from mlc.cached_property import cached_property
 from mlc.dialects.target.facts import MathUnit, Roof
 from mlc.dialects.target.loop_costs import ZEN3, LoopCosts
 from mlc.lazy_dataclass import dataclass

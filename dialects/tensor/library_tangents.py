@@ -14,13 +14,13 @@ values have no derivative of their vectors: inf.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
+from mlc.cached_property import cached_property
 from mlc.dialects.dims import Dim, product, shape_of, tensor_type
 from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import DTypeError

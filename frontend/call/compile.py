@@ -12,12 +12,12 @@ from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
 
 from mlc.collector import collector_off, imported
+from mlc.fork import RenewedLock
 from mlc.frontend.call.disabled import EVERY, is_disabled
 from mlc.frontend.trace.definitions import keep_text
 from mlc.knobs import FUSIONS, Fusion, byte_count
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.float_flags import float_flags_kept
-from mlc.runtime.fork import RenewedLock
 
 if TYPE_CHECKING:
     from mlc.frontend.call.dispatcher import Dispatcher

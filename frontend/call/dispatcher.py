@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
+from mlc.fork import RenewedLock
 from mlc.frontend.call.arguments import Call, Parameters
 from mlc.frontend.call.changing import Changing
 from mlc.frontend.call.donation import check_donated, donated_leaves
@@ -26,7 +27,6 @@ from mlc.frontend.trace.kinds import is_scalar
 from mlc.frontend.trace.source import definition_of
 from mlc.frontend.trace.trace import current
 from mlc.runtime.float_flags import float_flags_kept
-from mlc.runtime.fork import RenewedLock
 from mlc.waiting import waiting
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from mlc.cached_property import cached_property
 from mlc.dialects.dims import Shape
 from mlc.dialects.signature import EntrySignature
 from mlc.frontend.call.arguments import Call, known_sizes

@@ -6,7 +6,7 @@ import inspect
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import accumulate
 from types import FunctionType, MethodType
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnknownLoc
 from xdsl.ir import SSAValue
 
+from mlc.cached_property import cached_property
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import F64, I64
 from mlc.dialects.errors import MlcError

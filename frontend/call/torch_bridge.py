@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from importlib import import_module
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from mlc.cached_property import cached_property
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.transforms.derivative_arguments import check_callable

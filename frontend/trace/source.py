@@ -8,10 +8,11 @@ import opcode
 import os
 import sys
 from collections.abc import Callable, Container
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, cast
 
+from mlc.cached_property import cached_property
 from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from xdsl.ir import Attribute, Block, SSAValue
 
+from mlc.fork import RenewedLock
 from mlc.frontend.trace.access import call
 from mlc.frontend.trace.definitions import keep_text
 from mlc.frontend.trace.effects import effects_of
@@ -21,7 +22,6 @@ from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.mask_reductions import with_masks
-from mlc.runtime.fork import RenewedLock
 
 
 @dataclass(frozen=True)

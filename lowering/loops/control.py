@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from typing import cast
 
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, i1, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from mlc.cached_property import cached_property
 from mlc.dialects import par
 from mlc.dialects.analysis.aliases import Aliases, root_of
 from mlc.dialects.analysis.shares import WAIT, WAKING, loads_of, loads_of_tiles

@@ -8,11 +8,11 @@ its start, its whole vectors and what it loses at a ragged end; a vector costs i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from math import ceil, log2, prod
 
 from xdsl.ir import Operation
 
+from mlc.cached_property import cached_property
 from mlc.dialects.analysis.access import Access, Nest, nest_of, whole_of
 from mlc.dialects.analysis.transposed_reads import turned_inputs
 from mlc.dialects.dims import product, shape_of

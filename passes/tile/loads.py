@@ -12,9 +12,9 @@ ASPLOS 1991; Goto, van de Geijn, "Anatomy of high-performance matrix multiplicat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from math import ceil, prod
 
+from mlc.cached_property import cached_property
 from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tile.words import Block, Register, Split, Words, only_word
 from mlc.lazy_dataclass import dataclass

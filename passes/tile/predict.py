@@ -9,9 +9,10 @@ counts into the level above and not into the level itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import ceil, gcd, inf, log2, prod
 
+from mlc.cached_property import cached_property
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic, row_named, rows_of

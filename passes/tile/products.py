@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TypeGuard
 
 from xdsl.ir import BlockArgument, SSAValue
 
+from mlc.cached_property import cached_property
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import named_dtype

@@ -13,16 +13,17 @@ import weakref
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, Protocol
 
+from mlc.cached_property import cached_property
 from mlc.dialects.target.gpu import GpuTarget
 from mlc.dialects.target.known import GPUS
+from mlc.fork import RenewedLock
 from mlc.runtime.cuda.native import Function, GpuError, NativeDriver
 from mlc.runtime.cuda.pool import Pool, current_stream, set_current_stream
 from mlc.runtime.cuda.staging import Staging
-from mlc.runtime.fork import RenewedLock
 
 WITHOUT_GPU = "`mlc build --emit ptx` works without one"
 

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from mlc.dialects.launch import TensorMap
+from mlc.fork import RenewedLock
 from mlc.runtime.cuda.driver import Checked, HostWords
 from mlc.runtime.cuda.native import MAP_ALIGNMENT, Graph
 from mlc.runtime.cuda.pool import Pool
 from mlc.runtime.cuda.staging import Staging
-from mlc.runtime.fork import RenewedLock
 from mlc.runtime.layout import function_address
 
 Launch = tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterator
-from functools import cached_property
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.cached_property import cached_property
 from mlc.dialects.analysis.axes import AxisMaps
 from mlc.dialects.analysis.views import is_view
 from mlc.dialects.tensor.op import TensorOp

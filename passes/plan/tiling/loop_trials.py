@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from functools import cached_property
 
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from mlc.cached_property import cached_property
 from mlc.dialects.analysis.axes import AxisMaps
 from mlc.dialects.analysis.views import is_view
 from mlc.dialects.program import SYMBOLS

@@ -42,3 +42,14 @@ def _renew() -> None:
 
 
 os.register_at_fork(after_in_child=_renew)
+
+
+def short_lock() -> threading.RLock:
+    """
+    A reentrant lock that a fork waits for, so that the child sees what it guards whole: of a$
+    module, for a few steps that wait for no other lock.
+    """
+    lock = threading.RLock()
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release,
+                        after_in_child=lock.release)  # fmt: skip
+    return lock
