@@ -209,6 +209,7 @@ BACKENDS = (
                     Step(
                         "mlc-prove-bounds", "where slices begin is arithmetic of trip numbers"
                     ),
+                    Step("mlc-count-bits", "a loop in a loop keeps that from being raised"),
                     Step("mlc-raise-loops", "places are polynomials, and no nest holds a loop yet"),
                     Step("mlc-form-slice-nests", "sizes that a loop computes are nobody's else"),
                     *VIEWS[1:],
@@ -297,6 +298,7 @@ BACKENDS = (
                     Step("mlc-expand-positions", "only scans have loops; what it adds folds"),
                     VIEWS[0],
                     Step("mlc-prove-bounds", "which parts of arrays a trip touches is to be known"),
+                    Step("mlc-count-bits", "a loop in a loop keeps that from being raised"),
                     Step("mlc-raise-loops", "each trip of a loop would be launches of its own"),
                     *VIEWS[1:],
                     *ALGEBRA,

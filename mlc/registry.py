@@ -30,6 +30,7 @@ PASSES = {
     "mlc-winograd": "mlc.passes.tensor.winograd:WinogradPass",
     "mlc-check-parallel": "mlc.passes.tensor.check_parallel:CheckParallelPass",
     "mlc-find-parallel": "mlc.passes.tensor.find_parallel:FindParallelPass",
+    "mlc-count-bits": "mlc.passes.tensor.count_bits:CountBitsPass",
     "mlc-raise-loops": "mlc.passes.tensor.raise_loops:RaiseLoopsPass",
     "mlc-chunk-folds": "mlc.passes.tensor.chunk_folds:ChunkFoldsPass",
     "mlc-prove-bounds": "mlc.passes.tensor.prove_bounds:ProveBoundsPass",

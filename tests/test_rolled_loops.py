@@ -482,3 +482,21 @@ def test_few_trips_around_others_are_one_loop() -> None:
     step: Any = mlc.compile(windows)
     np.testing.assert_allclose(step(x, w), windows(x, w), rtol=1e-12)
     assert "mlc.for" in step.lower(x, w).text("trace")
+
+
+def test_few_trips_around_long_loops_are_one_loop() -> None:
+    def ranks(start: Array, target: Array) -> Array:
+        rank = np.full(start.size - 1, 1.0)
+        for _ in range(6):
+            new = np.full(rank.size, 0.1)
+            for i in range(rank.size):
+                for e in range(start[i], start[i + 1]):
+                    new[target[e]] += rank[i]
+            rank = new
+        return rank
+
+    start = np.arange(0, 3 * 801, 3)
+    target = R.integers(0, 800, 2400)
+    step: Any = mlc.compile(ranks)
+    np.testing.assert_array_equal(step(start, target), ranks(start, target))
+    assert step.lower(start, target).text("trace").count("mlc.for") == 5  # of the first trip two

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import VarConstraint, base, operand_def, result_def
@@ -83,6 +83,23 @@ class NotOp(Unary):
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         ones = {"bool": True, "uint": self.dtype.highest}.get(self.dtype.kind, -1)
         return b.apply(arith.XOrIOp, operands[0], b.constant(ones, self.dtype))
+
+
+@irdl_op_definition
+class PopcountOp(Unary):
+    """How many bits are 1; of integers below 0, those of two's complement."""
+
+    name = "mlc.popcount"
+    NO_DERIVATIVE: ClassVar[str] = "on integers"
+    KINDS: ClassVar[tuple[str, ...]] = ("int", "uint")
+
+    def reference(self, *operands: Array) -> Array:
+        x = operands[0]
+        bits = np.bitwise_count(x.view(f"u{x.dtype.itemsize}"))  # of |x| where x has a sign
+        return bits.astype(x.dtype)
+
+    def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
+        return b.apply(math.CtPopOp, operands[0])
 
 
 class Shift(Binary):
@@ -236,6 +253,7 @@ BITWISE: tuple[type[Elementwise], ...] = (
     OrOp,
     XorOp,
     NotOp,
+    PopcountOp,
     ShlOp,
     ShrOp,
     ClampOp,

@@ -27,6 +27,7 @@ _APPLIED: Mapping[str, str] = {
     "math.tan": "tan", "math.tanh": "tanh", "math.sqrt": "sqrt", "math.rsqrt": "rsqrt",
     "math.cbrt": "cbrt", "math.atan2": "atan2", "math.powf": "power", "math.floor": "floor",
     "math.ceil": "ceil", "math.roundeven": "round_nearest_even", "math.erf": "chlo.erf",
+    "math.ctpop": "popcnt",
     "math.atan": "chlo.atan", "math.asin": "chlo.asin", "math.acos": "chlo.acos",
     "math.sinh": "chlo.sinh", "math.cosh": "chlo.cosh", "math.asinh": "chlo.asinh",
     "math.acosh": "chlo.acosh", "math.atanh": "chlo.atanh", "mlc_math.erfc": "chlo.erfc",

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.errors import DTypeError
+from mlc.dialects.tensor.bitwise import PopcountOp
 from mlc.frontend import numpy as mnp
 from mlc.frontend.errors import located
 from mlc.frontend.numpy.elementwise_whole import bits_as
 from mlc.frontend.numpy.registry import composed, refuse_complex
 from mlc.frontend.numpy.values import float_dtype, is_integer, lift, result, strong
+from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
@@ -117,21 +119,15 @@ def _whole(function: str, x1: Operand, x2: Operand) -> tuple[Tracer, Tracer]:
     return result(a), result(b)
 
 
-@composed(getattr(np, "bitwise_count", None), numbers=True)
+@composed(np.bitwise_count, numbers=True)
 def bitwise_count(x: Operand) -> Tracer:
     """How many bits of |x| are 1."""
     source = strong(x)
     if not (is_integer(source.row) or source.row.kind == "bool"):
         raise located(DTypeError, f"bitwise_count is not defined for {source.dtype}.")
-    unsigned = source.dtype.kind in "ub"
-    wide = (source if unsigned else mnp.abs(source)).astype(np.int64)
-    if not unsigned and source.dtype.itemsize < 8:
-        wide = wide & ((1 << (8 * source.dtype.itemsize)) - 1)
-    n = bits_as(wide, np.uint64)
-    n = n - ((n >> 1) & 0x5555555555555555)
-    n = (n & 0x3333333333333333) + ((n >> 2) & 0x3333333333333333)
-    n = (n + (n >> 4)) & 0x0F0F0F0F0F0F0F0F
-    return ((n * 0x0101010101010101) >> 56).astype(np.uint8)
+    whole = source.astype(np.uint8) if source.row.kind == "bool" else source
+    size = whole if whole.row.kind == "uint" else mnp.abs(whole)
+    return result(here().emit(PopcountOp, size.value)).astype(np.uint8)
 
 
 @composed(np.packbits)
