@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mlc.command_line import UsageError, arguments_of, sizes_of
 from mlc.dialects.dtypes import DType, named_dtype
 from mlc.dialects.errors import MlcError
+from mlc.dialects.signature import EntrySignature
 from mlc.executable import compile_module
 from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.importers.mlir import read_module
@@ -106,10 +107,15 @@ def inputs_of(levels: Levels) -> list[Array]:
     name = levels.options.target.name
     if name != "host":
         raise MlcError(f"--measure runs on this machine's CPU; found the target {name}")
-    known, generator = levels.known_sizes({}), np.random.default_rng(0)
+    return random_inputs(levels.signature, levels.known_sizes({}), 0)
+
+
+def random_inputs(signature: EntrySignature, sizes: Mapping[str, int], seed: int) -> list[Array]:
+    """Arrays of a signature's types: numbers as `random_arrays` takes them."""
+    generator = np.random.default_rng(seed)
     return [
-        _random(named_dtype(a.dtype), [d.evaluate(known) for d in a.shape], generator)
-        for a in levels.signature.args
+        _random(named_dtype(a.dtype), [d.evaluate(sizes) for d in a.shape], generator)
+        for a in signature.args
     ]
 
 

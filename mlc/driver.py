@@ -129,6 +129,17 @@ def _why_not(args: argparse.Namespace) -> int:
     return 0
 
 
+def _blame(args: argparse.Namespace) -> int:
+    from mlc.blame import blame_program
+
+    found = blame_program(_program(args), args.inputs, args.seed)
+    if found is None:
+        print("nothing is wrong: every level gives the same results")
+        return 0
+    print(found, *found.write(args.output), sep="\n")
+    return 1
+
+
 def _program(args: argparse.Namespace) -> Opened:
     """The program that a command line names, with the sizes that it says."""
     from mlc.command_line import options_given, sizes_of
@@ -193,6 +204,7 @@ COMMANDS: dict[str, Command] = {
     "explain": _explain,
     "why-not": _why_not,
     "tile": _tile,
+    "blame": _blame,
     "machine": _machine,
     "cache": _cache,
 }

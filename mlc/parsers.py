@@ -174,6 +174,21 @@ def _why_not(to: argparse.ArgumentParser) -> None:
     _add_options(to)
 
 
+def _blame(to: argparse.ArgumentParser) -> None:
+    _add_program(to)
+    to.add_argument(
+        "--inputs", nargs="+", default=(), metavar="INPUT",
+        help=".npy files, or one .npz, in argument order (default: random inputs)",
+    )  # fmt: skip
+    to.add_argument("--seed", type=int, default=0, help="of random inputs (default: 0)")
+    to.add_argument(
+        "-o", "--output", default="blame", metavar="STEM",
+        help="of the small program, STEM.mlir and STEM.npz (default: blame)",
+    )  # fmt: skip
+    _add_types(to)
+    _add_options(to)
+
+
 def _machine(to: argparse.ArgumentParser) -> None:
     to.add_argument(
         "--measure", action="store_true", help="measure its rates and loops again (about a minute)"
@@ -212,6 +227,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "explain": ("print kernels, costs, memory and decisions", _explain),
     "why-not": ("say why two lines do not share a kernel", _why_not),
     "tile": ("say how a product of matrices may be cut, and what each way should take", _tile),
+    "blame": ("find the pass and the rule that compile a program wrong", _blame),
     "machine": ("print what mlc knows of this machine", _machine),
     "cache": ("look at, check or empty the cache of compiled code", _cache),
 }

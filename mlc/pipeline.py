@@ -91,7 +91,7 @@ def run_pipeline(
             before = str(module) if verify else ""
             start = time.perf_counter()
             at(step.name)
-            module = _apply(step, module, options, context)
+            module = apply_step(step, module, options, context)
             seconds = time.perf_counter() - start
             if report is not None:
                 report.passes.append((step.name, seconds))
@@ -140,7 +140,8 @@ def _by_functions(stage: Stage, module: ModuleOp, take: Take, report: Report | N
     return loops
 
 
-def _apply(step: Step, module: ModuleOp, options: Options, context: Context) -> ModuleOp:
+def apply_step(step: Step, module: ModuleOp, options: Options, context: Context) -> ModuleOp:
+    """The module after one step: rewritten in place, or another one."""
     if step.name == "mlc-plan-to-loops":
         return lower_plan(module)  # a new module: the plan stays for whoever asks for it
     if step.name == "mlc-plan-to-tiles":

@@ -30,6 +30,7 @@ EXECUTABLE = (
     "block-kernels",
     "derivatives",
     "explain",
+    "blame",
     "tiles",
     "gpu",
     "saving",

@@ -8,7 +8,9 @@ it runs in every first call (a sweep over 30 ops that match nothing takes 0.1 ms
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Literal, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
@@ -38,6 +40,31 @@ class Entry:
     op: type[Operation]
     rule: Rule[Any]
     equivalence: Equivalence
+
+    @property
+    def name(self) -> str:
+        """Of the rule."""
+        return self.rule.__name__.strip("_")
+
+
+@dataclass
+class _Limit:
+    most: int | None
+    applied: list[str]
+
+
+_limit: ContextVar[_Limit | None] = ContextVar("mlc_rules", default=None)
+
+
+@contextmanager
+def limited(most: int | None = None) -> Generator[list[str], None, None]:
+    """The names of the rules that are applied in the block, in order, and at most so many."""
+    limit = _Limit(most, [])
+    token = _limit.set(limit)
+    try:
+        yield limit.applied
+    finally:
+        _limit.reset(token)
 
 
 class Rewrite(OpBuilder):
@@ -135,12 +162,17 @@ class Rules:
         rules = self.of(type(op), allowed)
         if not rules or op.results[0].first_use is None:
             return None
+        limit = _limit.get()
+        if limit is not None and len(limit.applied) == limit.most:
+            return None
         rewrite.anchor = op
         rewrite.built.clear()
         for entry in rules:
             if (value := entry.rule(op, rewrite)) is not None:
                 if entry.equivalence != "exact":
                     _say(op, entry, rewrite.built)
+                if limit is not None:
+                    limit.applied.append(entry.name)
                 return value
         return None
 
@@ -151,7 +183,8 @@ def _say(op: Operation, entry: Entry, built: Sequence[Operation]) -> None:
         sum((x.cost().flops for x in ops if isinstance(x, TensorOp)), Dim.const(0))
         for ops in ((op,), built)
     )
-    name, text = entry.rule.__name__.strip("_"), (entry.rule.__doc__ or "").strip()
+    text = (entry.rule.__doc__ or "").strip()
     remark(
-        op, f"{name} ({entry.equivalence}): {text}; {before} operations of this op, then {after}"
+        op,
+        f"{entry.name} ({entry.equivalence}): {text}; {before} operations of this op, then {after}",
     )
