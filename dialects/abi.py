@@ -41,16 +41,35 @@ STATE_BYTES: Final = 40
 STATE_SYMBOL: Final = "mlc_entry_state"
 
 LIBRARY_SYMBOL: Final = "mlc_library"
-"""Imported by kernels that call a library: runtime/lapack.ll and runtime/library.py."""
+"""Imported by kernels that let NumPy compute: runtime/library.py."""
 
-LAPACK_STEPS: Final = {"cholesky": 0, "inv": 1, "solve": 2}
-"""Routines that runtime/lapack.ll computes, by their places in ROUTINES."""
+LAPACK_SYMBOL: Final = "mlc_lapack_routine"
+"""``ptr (i64 number)``: a routine by its place in `LAPACK`; null where nobody has it."""
 
-LAPACK_DTYPES: Final = {"f32": 11, "c64": 13, "c128": 14}
-"""Dtypes that it tells from f64, by their places in DTYPES."""
-
-LAPACK_ROUTINES: Final = ("dgesv", "zgesv", "dpotrf", "zpotrf")
-"""What runtime/lapack.ll calls, in the order of its table."""
+_BOTH: Final = {
+    "gesv": "iiaiaai",  # n nrhs A lda pivots B ldb
+    "potrf": "ciai",  # uplo n A lda
+    "getrf": "iiaia",  # m n A lda pivots
+    "geqrf": "iiaiaai",  # m n A lda tau work lwork
+}
+LAPACK: Final[dict[str, str]] = {
+    **{f"{kind}{name}": takes for name, takes in _BOTH.items() for kind in "dz"},
+    "dorgqr": "iiiaiaai",  # m n k A lda tau work lwork
+    "zungqr": "iiiaiaai",
+    "dgesdd": "ciiaiaaiaiaia",  # jobz m n A lda S U ldu VT ldvt work lwork iwork
+    "zgesdd": "ciiaiaaiaiaiaa",  # … rwork iwork
+    "dsyevd": "cciaiaaiai",  # jobz uplo n A lda W work lwork iwork liwork
+    "zheevd": "cciaiaaiaiai",  # … rwork lrwork iwork liwork
+    "dgeev": "cciaiaaaiaiai",  # jobvl jobvr n A lda wr wi VL ldvl VR ldvr work lwork
+    "zgeev": "cciaiaaiaiaia",  # jobvl jobvr n A lda w VL ldvl VR ldvr work lwork rwork
+    "dgelsd": "iiiaiaiaaaaia",  # m n nrhs A lda B ldb S rcond rank work lwork iwork
+    "zgelsd": "iiiaiaiaaaaiaa",  # … rwork iwork
+}
+"""
+Routine -> its arguments: characters, integers, addresses of arrays. Behind them all take `info`,
+and then the length of each character. Code asks for a routine by its place in this table. Double
+precision alone: NumPy computes all of ``numpy.linalg`` so. SOURCE: LAPACK Users' Guide, 3rd edition
+"""
 
 BARRIER_SYMBOL: Final = "mlc_team_barrier"
 """``i1 (ptr ctx, i64 worker, i64 workers)``: true where the team must stop. runtime/barrier.ll."""

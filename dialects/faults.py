@@ -8,9 +8,10 @@ LIBRARY_FAULTS = (
     "SVD did not converge",
     "Eigenvalues did not converge",
     "SVD did not converge in Linear Least Squares",
+    "Array must not contain infs or NaNs",
     "the library routine failed",
 )
-"""What a routine may report; NumPy's messages. runtime/lapack.ll reports the first two."""
+"""What a routine may report, by its number from 1 on; NumPy's messages."""
 
 SHARE = "share"
 """The kind of the site of a quantile."""

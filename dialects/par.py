@@ -45,6 +45,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.definition import irdl_op_definition
+from mlc.dialects.lapack import LapackFoundOp, LapackOp
 
 INDEX = IndexType()
 
@@ -485,6 +486,8 @@ MlcPar = Dialect(
         FailOp,
         CheckOp,
         LibraryOp,
+        LapackFoundOp,
+        LapackOp,
     ],
     [ContextType],
 )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlc.dialects.abi import LAPACK_ROUTINES
+from mlc.dialects.abi import LAPACK
 from mlc.runtime.layout import function_address
 
 _FILE = re.compile(r"\S+/lib[^/\s]*(?:openblas|lapack|blis|mkl_rt|armpl)[^/\s]*\.so[^/\s]*$", re.M)
@@ -19,10 +19,10 @@ everybody else. Integers of 32 bits are the lower halves of ours.
 
 
 def lapack_addresses() -> tuple[int, ...] | None:
-    """The address of each of `LAPACK_ROUTINES`; None where no loaded library has them all."""
+    """The address of each of `LAPACK`; None where no loaded library has them all."""
     for library in _loaded():
         for spelled in _SPELLED:
-            found = [getattr(library, spelled.format(name), None) for name in LAPACK_ROUTINES]
+            found = [getattr(library, spelled.format(name), None) for name in LAPACK]
             if None not in found:
                 return tuple(function_address(x) for x in found)
     return None

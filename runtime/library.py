@@ -1,10 +1,9 @@
 """
-What compiled code calls for factorisations and transforms: NumPy's own LAPACK and pocketfft.
+What compiled code calls for factorisations and transforms that it does not compute itself: NumPy.
 
-Kernels import one symbol. What LAPACK computes in one step (lapack.ll) it computes by the library
-that NumPy has loaded, once this has been found. All else is a callback that takes the GIL, sees
-the kernel's memory as arrays and lets NumPy compute: about 10 us a call on top of the routine's own
-time.
+Kernels import one symbol, a callback that takes the GIL, sees the kernel's memory as arrays and
+lets NumPy compute: about 10 us a call on top of the routine's own time. The first call looks for
+LAPACK in the libraries that NumPy has loaded; where it is found, kernels call that from then on.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mlc.dialects.abi import LAPACK_STEPS
 from mlc.dialects.faults import LIBRARY_FAULTS
 
 if TYPE_CHECKING:
@@ -47,8 +45,7 @@ def _array(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
 
 def call(routine: int, dtype: int, a: int, b: int, c: int, out: int, *sizes: int) -> int:
     """Runs a routine: 0, or the number of its fault. Nothing may be raised into native code."""
-    if routine in LAPACK_STEPS.values():
-        _find_lapack()
+    _find_lapack()
 
     def compute() -> None:
         from mlc.dialects.dtypes import DTYPES

@@ -3,7 +3,7 @@
 ; unloaded: arrays from the pool outlive every compiled function. Offsets: dialects/abi.py.
 
 @mlc_library_target = global ptr null  ; NumPy: runtime/library.py
-@mlc_lapack = global [4 x ptr] zeroinitializer  ; see abi.LAPACK_ROUTINES; null where none was found
+@mlc_lapack = global [LAPACK_COUNT x ptr] zeroinitializer  ; abi.LAPACK; null where none was found
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 declare i64 @malloc_usable_size(ptr)
@@ -17,6 +17,20 @@ declare i32 @sigaction(i32, ptr, ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 @PyArray_Type = external global i8
+
+; ---- factorisations and transforms: LAPACK's own routines, or whatever NumPy does
+
+define ptr @mlc_lapack_routine(i64 %number) {
+  %slot = getelementptr ptr, ptr @mlc_lapack, i64 %number
+  %routine = load ptr, ptr %slot, align 8
+  ret ptr %routine
+}
+
+define i64 @mlc_library(i64 %routine, i64 %dtype, ptr %a, ptr %b, ptr %c, ptr %out, i64 %batch, i64 %m, i64 %n, i64 %p, i64 %k) {
+  %target = load ptr, ptr @mlc_library_target, align 8
+  %found = call i64 %target(i64 %routine, i64 %dtype, ptr %a, ptr %b, ptr %c, ptr %out, i64 %batch, i64 %m, i64 %n, i64 %p, i64 %k)
+  ret i64 %found
+}
 
 ; ---- blocks: 64-byte aligned; from 2 MiB on, aligned to 2 MiB and on huge pages where the kernel agrees
 

@@ -62,6 +62,7 @@ _EXPORTS = (
     abi.TAKE_SYMBOL,
     abi.TEAM_SYMBOL,
     abi.LIBRARY_SYMBOL,
+    abi.LAPACK_SYMBOL,
     "mlc_library_target",
     "mlc_lapack",
     "mlc_awake_ns",
@@ -111,7 +112,7 @@ _PAUSE = {
 # what LLVM makes of frem, and of fma and rounding where the target has no instruction for them
 _LIBM = ("fmod", "fma", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven")
 
-_PARTS = ("support", "team", "barrier", "stops", "lapack")
+_PARTS = ("support", "team", "barrier", "stops")
 """Files of the support code."""
 
 _OPENMP = {  # the symbols generated code uses (decisions.md D5) -> ours, which lead to the runtime
@@ -154,7 +155,7 @@ class Support:
         return ctypes.c_int64.from_address(self.symbols[symbol])
 
     def bind_lapack(self, addresses: Sequence[int]) -> None:
-        """Lead factorisations to LAPACK's routines, in the order of `abi.LAPACK_ROUTINES`."""
+        """Lead factorisations to LAPACK's routines, in the order of `abi.LAPACK`."""
         table = (ctypes.c_int64 * len(addresses)).from_address(self.symbols["mlc_lapack"])
         table[:] = addresses
 
@@ -243,9 +244,6 @@ def support_text(arch: str) -> str:
 
 def spelled_for(arch: str, text: str) -> str:
     """LLVM IR with what each architecture says in its own way."""
-    for kind, numbers in (("ROUTINE", abi.LAPACK_STEPS), ("DTYPE", abi.LAPACK_DTYPES)):
-        for name, number in numbers.items():
-            text = text.replace(f"{kind}_{name.upper()}", str(number))
     for word, spelled in (
         ("READ_FLOAT_STATE", _READ_FLOAT_STATE),
         ("WRITE_FLOAT_STATE", _WRITE_FLOAT_STATE),
@@ -253,7 +251,7 @@ def spelled_for(arch: str, text: str) -> str:
         ("PAUSE", _PAUSE),
     ):
         text = text.replace(word, spelled[arch])
-    return text
+    return text.replace("LAPACK_COUNT", str(len(abi.LAPACK)))
 
 
 def _c_library() -> dict[str, int]:

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, IntegerType, MemRe
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from mlc.dialects import abi, par
+from mlc.dialects.lapack import LapackFoundOp, LapackOp
 from mlc.lowering.emit.function import LEAVE, Buffer, FunctionText, Rules
 from mlc.lowering.emit.scf import nothing, terminator
 from mlc.lowering.emit.types import EmitError, symbol
@@ -149,6 +150,36 @@ def _library(e: FunctionText, op: par.LibraryOp) -> None:
     passed += [f"ptr {e.buffer(x).pointer}" for x in op.buffers]
     passed += [f"i64 {e[x]}" for x in op.sizes]
     e.define(op.status, f"call i64 @{abi.LIBRARY_SYMBOL}({', '.join(passed)})")
+
+
+def _routine(e: FunctionText, name: str) -> str:
+    """The address of a routine of LAPACK."""
+    e.module.declare(abi.LAPACK_SYMBOL, f"declare ptr @{abi.LAPACK_SYMBOL}(i64) nounwind")
+    return e.put(f"call ptr @{abi.LAPACK_SYMBOL}(i64 {list(abi.LAPACK).index(name)})")
+
+
+def _lapack_found(e: FunctionText, op: LapackFoundOp) -> None:
+    e.define(op.found, f"icmp ne ptr {_routine(e, op.routine.data)}, null")
+
+
+def _lapack(e: FunctionText, op: LapackOp) -> None:
+    """Integers are words, of which a library with 32 bits reads and writes the lower halves."""
+
+    def room(kind: str, value: str) -> str:
+        slot = e.fresh()
+        e.allocas.append(f"  {slot} = alloca {kind}, align 8")
+        e.do(f"store {kind} {value}, ptr {slot}, align 8")
+        return slot
+
+    letters = op.letters.data
+    passed = [room("i8", str(ord(letter))) for letter in letters]
+    for x in op.arguments:
+        is_array = isinstance(x.type, MemRefType)
+        passed.append(e.buffer(x).pointer if is_array else room("i64", e[x]))
+    passed.append(room("i64", "0"))
+    arguments = ", ".join([f"ptr {x}" for x in passed] + ["i64 1"] * len(letters))
+    e.do(f"call void {_routine(e, op.routine.data)}({arguments})")
+    e.define(op.info, f"load i64, ptr {passed[-1]}, align 8")
 
 
 def _barrier(e: FunctionText, op: par.BarrierOp) -> None:
@@ -319,5 +350,7 @@ RULES.on(par.BarrierOp, _barrier)
 RULES.on(par.TakeOp, _take)
 RULES.on(par.LeaveOp, _leave)
 RULES.on(par.LibraryOp, _library)
+RULES.on(LapackFoundOp, _lapack_found)
+RULES.on(LapackOp, _lapack)
 RULES.on(par.RegionOp, _region)
 RULES[par.YieldOp] = nothing

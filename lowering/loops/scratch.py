@@ -18,7 +18,7 @@ from mlc.dialects.tensor.order import BLOCKS
 from mlc.lowering.loops.builder import item_bytes, memory_type
 from mlc.lowering.loops.function import ONE, Scratch
 from mlc.lowering.loops.opaque.fourier import fourier_scratch
-from mlc.lowering.loops.opaque.lapack import lapack_scratch
+from mlc.lowering.loops.opaque.lapack_memory import lapack_scratch
 from mlc.lowering.loops.opaque.library import library_scratch
 from mlc.lowering.loops.opaque.sort import sort_scratch, sorting_of
 

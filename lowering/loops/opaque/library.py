@@ -10,6 +10,7 @@ from mlc.dialects import par
 from mlc.dialects.analysis.access import whole_of
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import DTYPES, dtype_of
+from mlc.dialects.lapack import LapackFoundOp
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.library import ROUTINES, LibraryOp, split_cores
 from mlc.dialects.tensor.op import tensor_of
@@ -19,7 +20,8 @@ from mlc.lowering.loops.element import Buffer
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope, write_piece
 from mlc.lowering.loops.opaque.fourier import lower_fourier, plan_for
-from mlc.lowering.loops.opaque.lapack import is_lapacks
+from mlc.lowering.loops.opaque.lapack_memory import problem_of
+from mlc.lowering.loops.opaque.lapack_routines import lower_lapack
 
 MOST_OPERANDS = 3
 ONE = Dim.const(1)
@@ -43,7 +45,7 @@ def library_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
 
 
 def lower_library(s: KernelScope) -> None:
-    """The loops of a transform; or the call, and the report of what it says went wrong."""
+    """Loops and calls of LAPACK; where there is none, or it has no such routine, NumPy's."""
     op = _call_of(s.kernel)
     buffers = [_contiguous(s, x, k) for k, x in enumerate(op.inputs)]
     if (plan := plan_for(s.kernel)) is not None:
@@ -51,9 +53,15 @@ def lower_library(s: KernelScope) -> None:
             s.barrier()  # all have done their part of the copy
         lower_fourier(s, plan, buffers[0])
         return
-    if is_lapacks(op):
-        buffers = [buffers[0], buffers[-1], s.scratch[-1]]
-    call_library(s.b, s.context, op, s.sites[op], [*buffers, s.outputs[0].memref])
+
+    def ask_numpy() -> None:
+        call_library(s.b, s.context, op, s.sites[op], [*buffers, s.outputs[0].memref])
+
+    if (problem := problem_of(op)) is None:
+        ask_numpy()
+        return
+    found = s.b.value(LapackFoundOp.of(problem.lapack()))
+    s.b.when(found, lambda: lower_lapack(s, problem, buffers), ask_numpy)
 
 
 def call_library(
