@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, MemRefType, StringAttr, i1
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, prop_def, result_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -73,6 +74,16 @@ class LapackOp(IRDLOperation):
                 f"{self.name}: {self.routine.data} is given {found!r}; expected {expected!r}"
                 " (c: a character, i: an index, a: an array)"
             )
+
+
+def is_instead(op: Operation) -> bool:
+    """Whether an op runs only where a routine of LAPACK was not found."""
+    around = op.parent_op()
+    return (
+        isinstance(around, scf.IfOp)
+        and isinstance(around.cond.owner, LapackFoundOp)
+        and op.parent is around.false_region.first_block
+    )
 
 
 def _kind(kind: Attribute) -> str:

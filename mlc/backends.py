@@ -205,6 +205,7 @@ BACKENDS = (
                 "tensor",
                 (
                     *RULES,
+                    Step("mlc-expand-library", "whole routines have had their derivatives"),
                     VIEWS[0],
                     Step(
                         "mlc-prove-bounds", "where slices begin is arithmetic of trip numbers"

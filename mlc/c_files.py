@@ -22,6 +22,7 @@ from mlc.c_machine import CPUID, PLAIN, check_text
 from mlc.cached_property import cached_property
 from mlc.dialects import abi, par
 from mlc.dialects.errors import MlcError
+from mlc.dialects.lapack import LapackOp, is_instead
 from mlc.dialects.program import UNIT, entry_function
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target.attribute import as_cpu
@@ -42,8 +43,6 @@ Weights = Literal["arguments", "freeze", "file"]
 MOST_FROZEN_BYTES = 16 << 20
 """Of weights in the object; more are in a file beside it."""
 
-_STEPS = {"solve": "gesv", "inv": "gesv", "cholesky": "potrf"}
-"""Routine -> LAPACK's, without the letter of its dtype."""
 _FOLDER = Path(__file__).parent
 _ALIGNED = 64
 _PTHREAD = ("create", "getspecific", "join", "key_create", "key_delete", "setspecific")
@@ -99,19 +98,15 @@ class CProgram:
 
     def _routines(self, lapack: str | None) -> dict[str, str]:
         """What it calls of LAPACK -> as that is spelled."""
-        steps = {abi.LAPACK_STEPS[name]: step for name, step in _STEPS.items()}
-        complex_ = (abi.LAPACK_DTYPES["c64"], abi.LAPACK_DTYPES["c128"])
-        called = set[str]()
+        called, python = set[str](), False
         for op in self.loops.walk():
-            if isinstance(op, par.LibraryOp):
-                routine, dtype = (x.value.data for x in (op.routine, op.dtype))
-                step = steps.get(routine, "")
-                called.add(step and ("z" if dtype in complex_ else "d") + step)
-        if "" in called:
+            if isinstance(op, LapackOp):
+                called.add(op.routine.data)
+            python = python or (isinstance(op, par.LibraryOp) and not is_instead(op))
+        if python:
             raise MlcError(
-                f"{self.name} calls np.linalg (of which solve, inv and cholesky are possible), or"
-                " np.fft of a length that is not known or above 2^20, or tells Python something"
-                " while it runs; an object for C has none of these"
+                f"{self.name} calls np.fft of a length above 2^20, or tells Python something while"
+                " it runs; an object for C does neither"
             )
         if not called:
             return {}
@@ -121,7 +116,7 @@ class CProgram:
                 " spells dgesv: --lapack _ for dgesv_, --lapack 'scipy_{}_64_' …"
             )
         spelled = lapack if "{}" in lapack else f"{{}}{lapack}"
-        return {x: spelled.format(x) for x in abi.LAPACK_ROUTINES if x in called}
+        return {x: spelled.format(x) for x in abi.LAPACK if x in called}
 
     # files ----------------------------------------------------------------------------------------
 
@@ -191,14 +186,14 @@ class CProgram:
         """Calls of LAPACK."""
         if not self.routines:
             return
-        names = [self.routines.get(x) for x in abi.LAPACK_ROUTINES]
+        names = [self.routines.get(x) for x in abi.LAPACK]
         table = ", ".join(f"ptr @{x}" if x else "ptr null" for x in names)
-        lines = [
-            f"@mlc_lapack = internal constant [{len(names)} x ptr] [{table}]",
-            "@mlc_library_target = internal constant ptr null",
-            *(f"declare void @{x}(...)" for x in names if x),
-        ]
-        yield "lapack", "\n".join(lines) + "\n" + _internal(self._text("runtime/lapack.ll"))
+        lines = [f"@mlc_lapack = internal constant [{len(names)} x ptr] [{table}]"]
+        for routine, name in self.routines.items():
+            takes = abi.LAPACK[routine]
+            passed = ", ".join(["ptr"] * (len(takes) + 1) + ["i64"] * takes.count("c"))
+            lines.append(f"declare void @{name}({passed})")
+        yield "lapack", "\n".join([*lines, _internal(self._text("runtime/lapack.ll"))])
 
     def _text(self, file: str) -> str:
         """LLVM IR of ours, for this program."""

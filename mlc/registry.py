@@ -18,6 +18,7 @@ PASSES = {
     "mlc-mask-reductions": "mlc.passes.tensor.mask_reductions:MaskReductionsPass",
     "mlc-expand-partition": "mlc.passes.tensor.expand_partition:ExpandPartitionPass",
     "mlc-expand-positions": "mlc.passes.gpu.expand_positions:ExpandPositionsPass",
+    "mlc-expand-library": "mlc.passes.tensor.expand_library:ExpandLibraryPass",
     "mlc-roll-loops": "mlc.passes.tensor.roll_loops:RollLoopsPass",
     "mlc-canonicalize": "mlc.passes.tensor.canonicalize:CanonicalizePass",
     "mlc-divide-factors": "mlc.passes.tensor.divide_factors:DivideFactorsPass",

@@ -45,7 +45,7 @@ def _array(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
 
 def call(routine: int, dtype: int, a: int, b: int, c: int, out: int, *sizes: int) -> int:
     """Runs a routine: 0, or the number of its fault. Nothing may be raised into native code."""
-    _find_lapack()
+    find_lapack()
 
     def compute() -> None:
         from mlc.dialects.dtypes import DTYPES
@@ -59,7 +59,7 @@ def call(routine: int, dtype: int, a: int, b: int, c: int, out: int, *sizes: int
 
 
 @lru_cache(maxsize=1)
-def _find_lapack() -> None:
+def find_lapack() -> None:
     """Later calls go to LAPACK itself, where it is found."""
     from mlc.runtime.lapack import lapack_addresses
     from mlc.runtime.support import support

@@ -18,13 +18,7 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 @PyArray_Type = external global i8
 
-; ---- factorisations and transforms: LAPACK's own routines, or whatever NumPy does
-
-define ptr @mlc_lapack_routine(i64 %number) {
-  %slot = getelementptr ptr, ptr @mlc_lapack, i64 %number
-  %routine = load ptr, ptr %slot, align 8
-  ret ptr %routine
-}
+; ---- what NumPy computes
 
 define i64 @mlc_library(i64 %routine, i64 %dtype, ptr %a, ptr %b, ptr %c, ptr %out, i64 %batch, i64 %m, i64 %n, i64 %p, i64 %k) {
   %target = load ptr, ptr @mlc_library_target, align 8

@@ -112,7 +112,7 @@ _PAUSE = {
 # what LLVM makes of frem, and of fma and rounding where the target has no instruction for them
 _LIBM = ("fmod", "fma", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven")
 
-_PARTS = ("support", "team", "barrier", "stops")
+_PARTS = ("support", "team", "barrier", "stops", "lapack")
 """Files of the support code."""
 
 _OPENMP = {  # the symbols generated code uses (decisions.md D5) -> ours, which lead to the runtime
