@@ -9,9 +9,12 @@ LIBRARY_FAULTS = (
     "Eigenvalues did not converge",
     "SVD did not converge in Linear Least Squares",
     "Array must not contain infs or NaNs",
+    "Invalid number of FFT data points (0) specified.",
     "the library routine failed",
 )
 """What a routine may report, by its number from 1 on; NumPy's messages."""
+NO_POINTS = 7
+"""That of a transform of nothing, which is a ValueError; the others are LinAlgErrors."""
 
 SHARE = "share"
 """The kind of the site of a quantile."""

@@ -105,8 +105,7 @@ class CProgram:
             python = python or (isinstance(op, par.LibraryOp) and not is_instead(op))
         if python:
             raise MlcError(
-                f"{self.name} calls np.fft of a length above 2^20, or tells Python something while"
-                " it runs; an object for C does neither"
+                f"{self.name} tells Python something while it runs, which an object for C cannot"
             )
         if not called:
             return {}

@@ -9,7 +9,14 @@ from typing import NoReturn
 import numpy as np
 
 from mlc.dialects.errors import MlcError, RoomError
-from mlc.dialects.faults import LIBRARY_FAULTS, NONE_FAULTS, SHARE, SHARE_FAULT, ZERO_FAULTS
+from mlc.dialects.faults import (
+    LIBRARY_FAULTS,
+    NO_POINTS,
+    NONE_FAULTS,
+    SHARE,
+    SHARE_FAULT,
+    ZERO_FAULTS,
+)
 from mlc.lazy_dataclass import dataclass
 
 _RAISES: dict[str, type[Exception]] = {
@@ -49,7 +56,8 @@ class Site:
         if self.kind.startswith("zero "):
             raise ZeroDivisionError(f"{ZERO_FAULTS[self.kind.removeprefix('zero ')]}{where}")
         if self.kind == "library":
-            raise np.linalg.LinAlgError(f"{LIBRARY_FAULTS[value - 1]}{where}")
+            kind = ValueError if value == NO_POINTS else np.linalg.LinAlgError
+            raise kind(f"{LIBRARY_FAULTS[value - 1]}{where}")
         if self.kind.startswith("room "):
             error = RoomError.of(self.kind.removeprefix("room "), value)
             raise error if isinstance(error, RoomError) else type(error)(f"{error}{where}")

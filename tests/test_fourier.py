@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,11 +91,59 @@ def test_gpus_call_the_library() -> None:
     assert "mlc_par.library" in text
 
 
-def test_lengths_that_only_a_call_knows_are_the_librarys() -> None:
-    f = mlc.compile(np.fft.fft, dynamic={"a": {0: "N"}})
-    for n in (5, 12):
-        x = _complex(1, n, np.float64)[0]
-        np.testing.assert_allclose(f(x), np.fft.fft(x), rtol=1e-12)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_lengths_that_only_a_call_knows(name: str, dtype: Any) -> None:
+    """One program for all: its plan and its tables are made in the call."""
+    f, given = TRANSFORMS[name]
+    (argument,) = inspect.signature(f).parameters if name == "irfft_odd" else ("a",)
+    compiled = mlc.compile(f, dynamic={argument: {0: "B", 1: "N"}})
+    for n in LENGTHS[:10] if dtype is np.float32 else LENGTHS:
+        x = given(n, dtype)
+        if name == "irfft_even" and x.shape[-1] == 1:
+            continue
+        found, expected = compiled(x), f(x)
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        limit = 2 * max(np.log2(n), 1) * np.finfo(dtype).eps * np.abs(expected).max()
+        np.testing.assert_allclose(found, expected, rtol=0, atol=limit)
+    assert compiled.stats().compilations == 1
+    assert "mlc_par.library" not in compiled.lower(given(4, dtype)).text("loops")
+
+
+def to_length(x: Any, like: Any) -> Any:
+    return np.fft.irfft(x, like.shape[0])
+
+
+def test_real_transforms_to_lengths_that_only_a_call_knows() -> None:
+    """Even and odd ones: by the whole spectrum."""
+    compiled = mlc.compile(to_length, dynamic={"x": {1: "M"}, "like": {0: "N"}})
+    for n in (1, 2, 5, 8, 13):
+        args = _complex(2, n // 2 + 1, np.float64), np.zeros(n)
+        np.testing.assert_allclose(compiled(*args), to_length(*args), atol=1e-14)
+
+
+def test_no_points() -> None:
+    """NumPy's error, also where only a call knows."""
+    for f, none in ((np.fft.fft, 0), (np.fft.irfft, 1)):
+        compiled = mlc.compile(f, dynamic={"a": {1: "N"}})
+        with pytest.raises(ValueError, match=r"Invalid number of FFT data points \(0\)"):
+            compiled(np.zeros((2, none), complex))
+
+
+def test_who_works_on_open_lengths_does_not_change_bits() -> None:
+    dynamic = {"a": {0: "B", 1: "N"}}
+    alone, several = (mlc.compile(np.fft.fft, threads=k, dynamic=dynamic) for k in (1, 4))
+    for n in (360, 331):
+        x = _complex(40, n, np.float64)
+        assert alone(x).tobytes() == several(x).tobytes()
+
+
+@pytest.mark.slow
+def test_long_transforms() -> None:
+    """Whose tables would be too large for the code."""
+    x = _complex(1, (1 << 20) + 7, np.float64)[0]
+    found, expected = mlc.compile(np.fft.fft)(x), np.fft.fft(x)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14 * np.abs(expected).max())
 
 
 def test_what_a_real_transform_does_not_read() -> None:
@@ -120,10 +169,11 @@ def test_objects_for_c_transform(tmp_path: Path) -> None:
     not (CROSS and QEMU_AARCH64), reason="qemu-aarch64 and aarch64-linux-gnu-gcc are not installed"
 )
 def test_transforms_on_arm(tmp_path: Path) -> None:
-    found = program(spectrum, mlc.TensorSpec(4, 120), target="neon")
-    (ours,) = called(found, [SIGNAL], tmp_path, compiler=CROSS, flags=["-static"],
-                     emulator=[QEMU_AARCH64])  # fmt: skip
-    np.testing.assert_allclose(ours, spectrum(SIGNAL), atol=2e-5)
+    options: Any = {"compiler": CROSS, "flags": ["-static"], "emulator": [QEMU_AARCH64]}
+    for spec in (mlc.TensorSpec(4, 120), mlc.TensorSpec("B", "N")):
+        found = program(spectrum, spec, target="neon")
+        (ours,) = called(found, [SIGNAL], tmp_path, sizes={"B": 4, "N": 120}, **options)
+        np.testing.assert_allclose(ours, spectrum(SIGNAL), atol=2e-5)
 
 
 @compiler
@@ -132,3 +182,14 @@ def test_transforms_in_c(tmp_path: Path) -> None:
     found = program(spectrum, mlc.TensorSpec(4, 120), target="avx2")
     (ours,) = called(found, [SIGNAL], tmp_path)
     assert ours.tobytes() == mlc.compile(spectrum, target="avx2", threads=1)(SIGNAL).tobytes()
+
+
+@compiler
+@here
+def test_open_lengths_in_c(tmp_path: Path) -> None:
+    """One object for all lengths, which asks for nothing."""
+    found = program(spectrum, mlc.TensorSpec("B", "N"), target="avx2")
+    for n in (97, 120):
+        x = np.ascontiguousarray(SIGNAL[:, :n])
+        (ours,) = called(found, [x], tmp_path, sizes={"B": 4, "N": n})
+        np.testing.assert_allclose(ours, spectrum(x), atol=2e-5)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -68,12 +68,11 @@ def refuse(*_: object) -> None:
 
 
 @pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once LAPACK is found, Python is not called."""
     a = np.eye(2)
     mlc.compile(np.linalg.inv)(a)
     monkeypatch.setattr("mlc.runtime.library.computed", refuse)
-    yield
 
 
 def check(name: str, compiled: F, args: Arrays) -> None:

@@ -87,7 +87,7 @@ def is_dealt(kernel: KernelOp | CallOp) -> bool:
     """Whether a kernel is a function of (worker, workers); others run on one worker."""
     if isinstance(kernel, KernelOp):
         whole = whole_of(kernel)
-        if is_phase(kernel) or (isinstance(whole, LibraryOp) and whole.points is None):
+        if is_phase(kernel) or (isinstance(whole, LibraryOp) and whole.length is None):
             return False
     loads = loads_of(kernel).constant
     return loads is None or loads > 1

@@ -312,7 +312,7 @@ ROUTINES: dict[str, Routine] = {
 
 TRANSFORMS = ("fft", "ifft", "rfft", "irfft_even", "irfft_odd")
 MOST_POINTS = 1 << 20
-"""Longer transforms are the library's: tables of theirs would be a large part of the code."""
+"""Of longer transforms tables would be a large part of the code: a call computes them."""
 
 
 def packed(routine: str, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array:
@@ -385,23 +385,26 @@ class LibraryOp(OpaqueOp):
         return tensor_type(row.dtype(dtype).ir, (*lead, count))
 
     def iteration(self) -> Shape:
-        shape, points = shape_of(self.inputs[0].type), self.points
-        if points is not None:  # SOURCE: Cooley and Tukey 1965, 5 n log2 n
-            return (*shape, Dim.const(5 * max(points.bit_length() - 1, 1)))
+        shape, length = shape_of(self.inputs[0].type), self.length
+        if length is not None:  # SOURCE: Cooley and Tukey 1965, 5 n log2 n
+            bits = (length.constant or MOST_POINTS).bit_length()
+            return (*shape, Dim.const(5 * max(bits - 1, 1)))
         return (*shape, *shape[-1:])
 
     @property
-    def points(self) -> int | None:
-        """Of a Fourier transform that code computes; None where a library is called."""
+    def length(self) -> Dim | None:
+        """Points of a Fourier transform, which code computes; None where a library is called."""
         name = self.routine.data
         if name not in TRANSFORMS:
             return None
-        ((last,),) = self.cores()
-        given = last.constant
-        if given is None:
-            return None
-        points = {"irfft_odd": 2 * given - 1, "irfft_even": 2 * given - 2}.get(name, given)
-        return points if 1 <= points <= MOST_POINTS else None
+        ((given,),) = self.cores()
+        return {"irfft_odd": given * 2 - 1, "irfft_even": given * 2 - 2}.get(name, given)
+
+    @property
+    def points(self) -> int | None:
+        """The same of a transform whose stages and tables are in the code."""
+        length = None if self.length is None else self.length.constant
+        return length if length is not None and 1 <= length <= MOST_POINTS else None
 
     def reference(self, *operands: Array) -> Array:
         rows = [np.asarray(x, order="C") for x in operands]  # as compiled code hands them over

@@ -16,13 +16,13 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.library import complex_of
 from mlc.dialects.tensor.placing import PadOp
 from mlc.frontend.errors import AxisError, located
-from mlc.frontend.numpy.complexes import conjugate
+from mlc.frontend.numpy.complexes import conjugate, real
 from mlc.frontend.numpy.creation import arange
 from mlc.frontend.numpy.elementwise import astype, divide, multiply, sqrt
 from mlc.frontend.numpy.library import LinAlgShapeError, call_library, library_dtype
 from mlc.frontend.numpy.padding import roll
 from mlc.frontend.numpy.registry import public
-from mlc.frontend.numpy.shaping import moveaxis, normal_axes, normal_axis
+from mlc.frontend.numpy.shaping import concatenate, moveaxis, normal_axes, normal_axis
 from mlc.frontend.numpy.values import lift, number, result, strong
 from mlc.frontend.trace.kinds import is_series
 from mlc.frontend.trace.symbolic import as_dim, as_size
@@ -120,9 +120,20 @@ def irfft(a: Operand, n: Any = None, axis: Any = -1, norm: Any = None) -> Tracer
     if count is None or (count.constant is not None and count.constant < 1):
         raise _no_points("irfft", count)
     x = _sized(x, as_size(count // 2 + 1), k, "irfft")
-    odd = count.constant is not None and count.constant % 2 == 1
-    found = _last(x, k, "irfft_odd" if odd else "irfft_even", "irfft")
+    found = _from_half(x, k, count)
     return _scaled(found, count, norm, forward=False)
+
+
+def _from_half(x: Tracer, axis: int, count: Dim) -> Tracer:
+    """Real numbers of the first half of their spectrum."""
+    if (count // 2) * 2 == count:
+        return _last(x, axis, "irfft_even", "irfft")
+    if ((count - 1) // 2) * 2 + 1 == count:
+        return _last(x, axis, "irfft_odd", "irfft")
+    half = moveaxis(x, axis, -1)  # whether the length is even, only a call knows
+    rest = half[..., 1 : as_size(count - count // 2)][..., ::-1]
+    whole = concatenate((half, conjugate(rest)), axis=-1)
+    return moveaxis(real(call_library("ifft", whole, function="irfft")[0]), -1, axis)
 
 
 def _swapped(norm: Any) -> Any:

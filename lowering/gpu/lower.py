@@ -55,7 +55,7 @@ from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import buffer_type
 from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, mentioned
 from mlc.lowering.loops.lower import EntryLowering
-from mlc.lowering.loops.opaque.library import call_library, library_scratch
+from mlc.lowering.loops.opaque.library import call_library, operand_scratch
 from mlc.lowering.loops.update import update_of
 from mlc.lowering.tiles.gpu.clear import CLEARING_THREADS, clearing
 from mlc.lowering.tiles.gpu.control import items_of
@@ -131,7 +131,7 @@ def _whole(kernel: KernelOp, schedule: Schedule) -> Work:
         case LibraryOp() as op:
             # the host takes the operands from there: see `_GpuEntry._run`
             copies = (PiecePhase(x, schedule, scratch=k) for k, x in enumerate(op.inputs))
-            return Work(tuple(copies), library_scratch(kernel))
+            return Work(tuple(copies), operand_scratch(kernel))
         case op:
             raise PlanError(f"no GPU template writes {op.name if op else kernel.name}")
 

@@ -17,8 +17,6 @@ from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.order import BLOCKS
 from mlc.lowering.loops.builder import item_bytes, memory_type
 from mlc.lowering.loops.function import ONE, Scratch
-from mlc.lowering.loops.opaque.fourier import fourier_scratch
-from mlc.lowering.loops.opaque.lapack_memory import lapack_scratch
 from mlc.lowering.loops.opaque.library import library_scratch
 from mlc.lowering.loops.opaque.sort import sort_scratch, sorting_of
 
@@ -32,7 +30,7 @@ def scratch_of(op: KernelOp) -> tuple[Scratch, ...]:
     if sorting_of(op) is not None:
         return sort_scratch(op)
     if isinstance(whole_of(op), LibraryOp):
-        return (*library_scratch(op), *fourier_scratch(op), *lapack_scratch(op))
+        return library_scratch(op)
     return partial_states(op)
 
 

@@ -18,6 +18,7 @@ from mlc.lazy_dataclass import dataclass
 
 Numbers = NDArray[np.float64]
 FACTORS = (4, 2, 3, 5, 7, 11)  # in the order of stages: vectors are sorted by twos and fours
+SIZES = (1, 3, 5)  # times a power of two: points of convolutions
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,9 @@ def unity(length: int) -> tuple[Numbers, Numbers]:
 
 
 def _best_size(least: int) -> int:
-    """The number from `least` on, of twos and one of 1, 3 and 5, that is smallest."""
+    """The number from `least` on, of twos and one of `SIZES`, that is smallest."""
     sizes: list[int] = []
-    for odd in (1, 3, 5):
+    for odd in SIZES:
         size = odd
         while size < least:
             size *= 2

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mlc.dialects.analysis.access import whole_of
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import C128, F64, I32, DType, dtype_of
-from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.library import LibraryOp, smaller
 from mlc.dialects.tensor.op import tensor_of
 from mlc.lazy_dataclass import dataclass
@@ -217,9 +215,8 @@ def problem_of(op: LibraryOp) -> Problem | None:
     return Problem(op) if op.routine.data in _STEPS else None
 
 
-def lapack_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
+def lapack_scratch(op: LibraryOp) -> tuple[Scratch, ...]:
     """The memory of a kernel that calls LAPACK."""
-    op = whole_of(kernel)
-    if not isinstance(op, LibraryOp) or (problem := problem_of(op)) is None:
+    if (problem := problem_of(op)) is None:
         return ()
     return tuple(Scratch(memory_type(x), count) for x, count in memory_of(problem).values())

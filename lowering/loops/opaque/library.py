@@ -19,8 +19,9 @@ from mlc.lowering.loops.builder import LoopBuilder, memory_type
 from mlc.lowering.loops.element import Buffer
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope, write_piece
-from mlc.lowering.loops.opaque.fourier import lower_fourier, plan_for
-from mlc.lowering.loops.opaque.lapack_memory import problem_of
+from mlc.lowering.loops.opaque.fourier import fourier_scratch, lower_fourier, plan_for
+from mlc.lowering.loops.opaque.fourier_open import lower_open_fourier, open_fourier_scratch
+from mlc.lowering.loops.opaque.lapack_memory import lapack_scratch, problem_of
 from mlc.lowering.loops.opaque.lapack_routines import lower_lapack
 
 MOST_OPERANDS = 3
@@ -33,7 +34,7 @@ def _call_of(kernel: KernelOp) -> LibraryOp:
     return op
 
 
-def library_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
+def operand_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
     """Room for each operand."""
     return tuple(
         Scratch(
@@ -44,14 +45,27 @@ def library_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
     )
 
 
+def library_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
+    """The memory of a kernel on a CPU: for operands, and for what works on them."""
+    op, operands = _call_of(kernel), operand_scratch(kernel)
+    if op.length is None:
+        return (*operands, *lapack_scratch(op))
+    plan = plan_for(kernel)
+    own = open_fourier_scratch(kernel) if plan is None else fourier_scratch(kernel, plan)
+    return (*operands, *own)
+
+
 def lower_library(s: KernelScope) -> None:
     """Loops and calls of LAPACK; where there is none, or it has no such routine, NumPy's."""
     op = _call_of(s.kernel)
     buffers = [_contiguous(s, x, k) for k, x in enumerate(op.inputs)]
-    if (plan := plan_for(s.kernel)) is not None:
+    if op.length is not None:
         if s.scratch[0] is buffers[0]:
             s.barrier()  # all have done their part of the copy
-        lower_fourier(s, plan, buffers[0])
+        if (plan := plan_for(s.kernel)) is not None:
+            lower_fourier(s, plan, buffers[0])
+        else:
+            lower_open_fourier(s, buffers[0])
         return
 
     def ask_numpy() -> None:
