@@ -192,7 +192,7 @@ class CProgram:
             takes = abi.LAPACK[routine]
             passed = ", ".join(["ptr"] * (len(takes) + 1) + ["i64"] * takes.count("c"))
             lines.append(f"declare void @{name}({passed})")
-        yield "lapack", "\n".join([*lines, _internal(self._text("runtime/lapack.ll"))])
+        yield "lapack", "\n".join([*lines, self._text("lowering/c_lapack.ll")])
 
     def _text(self, file: str) -> str:
         """LLVM IR of ours, for this program."""

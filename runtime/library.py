@@ -1,9 +1,8 @@
 """
 What compiled code calls for factorisations and transforms that it does not compute itself: NumPy.
 
-Kernels import one symbol, a callback that takes the GIL, sees the kernel's memory as arrays and
-lets NumPy compute: about 10 us a call on top of the routine's own time. The first call looks for
-LAPACK in the libraries that NumPy has loaded; where it is found, kernels call that from then on.
+A callback takes the GIL, sees the kernel's memory as arrays and lets NumPy compute: about 10 us a
+call on top of the routine's own time. Another one looks for LAPACK, which kernels call themselves.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ def _array(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
 
 def call(routine: int, dtype: int, a: int, b: int, c: int, out: int, *sizes: int) -> int:
     """Runs a routine: 0, or the number of its fault. Nothing may be raised into native code."""
-    find_lapack()
 
     def compute() -> None:
         from mlc.dialects.dtypes import DTYPES
@@ -60,7 +58,7 @@ def call(routine: int, dtype: int, a: int, b: int, c: int, out: int, *sizes: int
 
 @lru_cache(maxsize=1)
 def find_lapack() -> None:
-    """Later calls go to LAPACK itself, where it is found."""
+    """LAPACK's routines for kernels, where a library of this process has them."""
     from mlc.runtime.lapack import lapack_addresses
     from mlc.runtime.support import support
 
@@ -109,10 +107,19 @@ def _row(number: int) -> tuple[str, Routine]:
 
 
 @lru_cache(maxsize=1)
-def _callback() -> Callable[..., int]:
-    return _SIGNATURE(call)
+def _callbacks() -> tuple[Any, Any]:
+    return _SIGNATURE(call), ctypes.CFUNCTYPE(None)(find_lapack)
+
+
+def _address(callback: Any) -> int:
+    return ctypes.cast(callback, ctypes.c_void_p).value or 0
 
 
 def address() -> int:
-    """The address of the callback, which lives as long as the process."""
-    return ctypes.cast(_callback(), ctypes.c_void_p).value or 0  # pyright: ignore[reportArgumentType]
+    """The address of the callback that computes, which lives as long as the process."""
+    return _address(_callbacks()[0])
+
+
+def address_of_finder() -> int:
+    """That of the callback which looks for LAPACK."""
+    return _address(_callbacks()[1])

@@ -3,6 +3,7 @@
 ; unloaded: arrays from the pool outlive every compiled function. Offsets: dialects/abi.py.
 
 @mlc_library_target = global ptr null  ; NumPy: runtime/library.py
+@mlc_lapack_finder = global ptr null  ; runtime/library.py
 @mlc_lapack = global [LAPACK_COUNT x ptr] zeroinitializer  ; abi.LAPACK; null where none was found
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
@@ -18,7 +19,23 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 @PyArray_Type = external global i8
 
-; ---- what NumPy computes
+; ---- LAPACK, looked for when code first asks for a routine; and what NumPy computes
+
+define ptr @mlc_lapack_routine(i64 %number) {
+entry:
+  %slot = getelementptr ptr, ptr @mlc_lapack, i64 %number
+  %known = load atomic ptr, ptr %slot monotonic, align 8
+  %unknown = icmp eq ptr %known, null
+  br i1 %unknown, label %look, label %done
+look:
+  %finder = load ptr, ptr @mlc_lapack_finder, align 8
+  call void %finder()
+  %found = load atomic ptr, ptr %slot monotonic, align 8
+  br label %done
+done:
+  %routine = phi ptr [ %known, %entry ], [ %found, %look ]
+  ret ptr %routine
+}
 
 define i64 @mlc_library(i64 %routine, i64 %dtype, ptr %a, ptr %b, ptr %c, ptr %out, i64 %batch, i64 %m, i64 %n, i64 %p, i64 %k) {
   %target = load ptr, ptr @mlc_library_target, align 8

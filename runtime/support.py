@@ -65,6 +65,7 @@ _EXPORTS = (
     abi.LAPACK_SYMBOL,
     "mlc_library_target",
     "mlc_lapack",
+    "mlc_lapack_finder",
     "mlc_awake_ns",
     "mlc_late",
     "mlc_cpus",
@@ -112,7 +113,7 @@ _PAUSE = {
 # what LLVM makes of frem, and of fma and rounding where the target has no instruction for them
 _LIBM = ("fmod", "fma", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven")
 
-_PARTS = ("support", "team", "barrier", "stops", "lapack")
+_PARTS = ("support", "team", "barrier", "stops")
 """Files of the support code."""
 
 _OPENMP = {  # the symbols generated code uses (decisions.md D5) -> ours, which lead to the runtime
@@ -131,6 +132,7 @@ class Support:
         openmp = {name: own[symbol] for name, symbol in _OPENMP.items()}
         self.symbols: dict[str, int] = {**layout.python_symbols(), **libc, **own, **openmp}
         self._integer("mlc_library_target").value = library.address()
+        self._integer("mlc_lapack_finder").value = library.address_of_finder()
         self.threads = self._integer("mlc_threads")
         self.cpus = self._integer("mlc_cpus")
         self.patience = self._integer("mlc_patience")

@@ -1,7 +1,0 @@
-; The address of a routine of LAPACK by its place in abi.LAPACK; null where nobody has it.
-
-define ptr @mlc_lapack_routine(i64 %number) alwaysinline {
-  %slot = getelementptr ptr, ptr @mlc_lapack, i64 %number
-  %routine = load ptr, ptr %slot, align 8
-  ret ptr %routine
-}
