@@ -162,10 +162,12 @@ class Levels:
 
     def explain(self, sizes: Mapping[str, int]) -> Explanation:
         """All that is known of the plan."""
+        from mlc.library_remarks import library_remarks
         from mlc.passes.report.explain.explanation import Explanation
         from mlc.passes.report.explain.graph import graph_of
 
-        known, remarks = self.known_sizes(sizes), self.remarks()
+        known, plan = self.known_sizes(sizes), self.plan()
+        remarks = (*self.remarks(), *library_remarks(plan, self.options.target))
         return Explanation(
             name=self.name,
             target=self.options.target,
@@ -173,7 +175,7 @@ class Levels:
             sizes=known,
             plan=self.report(sizes),
             memory=self.memory(sizes),
-            graph=graph_of(self.plan(), known),
+            graph=graph_of(plan, known),
             remarks=remarks,
             launches=self.launches(sizes),
         )

@@ -20,11 +20,17 @@ everybody else. Integers of 32 bits are the lower halves of ours.
 
 def lapack_addresses() -> tuple[int, ...] | None:
     """The address of each of `LAPACK`; None where no loaded library has them all."""
+    found = lapack_library()
+    return None if found is None else found[1]
+
+
+def lapack_library() -> tuple[str, tuple[int, ...]] | None:
+    """The name of the library's file as well."""
     for library in _loaded():
         for spelled in _SPELLED:
             found = [getattr(library, spelled.format(name), None) for name in LAPACK]
             if None not in found:
-                return tuple(function_address(x) for x in found)
+                return Path(library._name).name, tuple(function_address(x) for x in found)
     return None
 
 

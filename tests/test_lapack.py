@@ -13,7 +13,7 @@ import pytest
 
 import mlc
 from mlc.dialects.abi import LAPACK
-from mlc.runtime.lapack import lapack_addresses
+from mlc.runtime.lapack import lapack_addresses, lapack_library
 from tests.sweeps import covering
 
 F, Arrays = Callable[..., Any], tuple[Any, ...]
@@ -174,3 +174,16 @@ def test_what_is_singular_or_deficient() -> None:
     np.testing.assert_allclose(squares, ((b - a @ x) ** 2).sum(0), rtol=1e-12)
     assert mlc.compile(np.linalg.det)(a[:3]) == 0
     assert mlc.compile(np.linalg.slogdet)(a[:3]) == (0, -np.inf)
+
+
+def test_explain_says_who_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LAPACK, and by which library; or NumPy, and why."""
+    a = np.eye(3)
+    lowered = mlc.compile(np.linalg.svd).lower(a)
+    if library := lapack_library():
+        assert f"svd_full: dgesdd of {library[0]}" in lowered.explain()
+    monkeypatch.setattr("mlc.runtime.lapack._loaded", lambda: iter(()))
+    why = "NumPy, by a callback: no library in this process has LAPACK's dgesdd"
+    assert f"svd_full: {why}" in lowered.explain()
+    on_gpu = mlc.compile(np.linalg.svd, target="h200").lower(a).explain()
+    assert "svd_full: NumPy on the host" in on_gpu

@@ -34,3 +34,19 @@ func.func @sizes(%ctx: !mlc_par.ctx, %n: index) {
   %t = mlc_par.arena %ctx, %n [%n] : memref<?x?xf32>
   func.return
 }
+
+// -----
+
+// CHECK: mlc_par.lapack: dpotrf is given 'cii'; expected 'ciai' (c: a character, i: an index, a: an array)
+func.func @arguments_of_lapack(%n: index) {
+  %info = mlc_par.lapack "dpotrf" "L" (%n, %n) : index, index
+  func.return
+}
+
+// -----
+
+// CHECK: mlc_par.lapack_found: 'dpotrs'; expected one of dgesv, zgesv,
+func.func @nobody() {
+  %found = mlc_par.lapack_found "dpotrs"
+  func.return
+}

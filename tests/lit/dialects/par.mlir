@@ -37,3 +37,12 @@ func.func @entry(%ctx: !mlc_par.ctx, %n: index) {
   mlc_par.check %ctx
   func.return
 }
+
+// CHECK-LABEL: func.func @lapack
+func.func @lapack(%n: index, %a: memref<?xf64>) {
+  // CHECK: mlc_par.lapack_found "dpotrf"
+  %found = mlc_par.lapack_found "dpotrf"
+  // CHECK: mlc_par.lapack "dpotrf" "L"(%n, %a, %n) : index, memref<?xf64>, index
+  %info = mlc_par.lapack "dpotrf" "L" (%n, %a, %n) : index, memref<?xf64>, index
+  func.return
+}
