@@ -112,6 +112,18 @@ def test_sizes_that_only_a_call_knows(name: str, dtype: Any) -> None:
     assert compiled.stats().compilations == 1
 
 
+@needs_lapack
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("name", [*RECTANGULAR, "lstsq"])
+def test_open_rows_of_known_columns(name: str) -> None:
+    """One program where there are as many rows as columns, or more; another one elsewhere."""
+    dynamic = {x: {0: "M"} for x in ("a", "b")[: 1 + (name == "lstsq")]}
+    compiled = mlc.compile(FUNCTIONS[name], dynamic=dynamic)
+    for rows, programs in ((5, 1), (70, 1), (2, 2)):
+        check(name, compiled, arguments(name, (rows, 3), np.float64))
+        assert compiled.stats().compilations == (1 if name == "qr, complete" else programs)
+
+
 def test_numpy_computes_where_there_is_no_lapack(monkeypatch: pytest.MonkeyPatch) -> None:
     """And says no more about it than NumPy itself."""
     found: list[int] = []

@@ -69,15 +69,11 @@ def square(name: str, core: Shape) -> Dim:
     return core[0]
 
 
-def smaller(name: str, core: Shape) -> Dim:
-    """The smaller side of a matrix."""
+def smaller(core: Shape) -> Dim:
+    """The smaller side of a matrix: its columns, where that is not known."""
     rows, columns = core
-    least = (rows - columns).constant
-    if least is None:
-        raise ShapeError(
-            f"{name}: which of {rows} and {columns} is smaller is not known; make the sizes static"
-        )
-    return columns if least > 0 else rows
+    less = (rows - columns).constant
+    return rows if less is not None and less < 0 else columns
 
 
 def _same(cores: Shapes) -> Shapes:
@@ -102,7 +98,7 @@ def _values(cores: Shapes) -> Shapes:
 
 
 def _qr_reduced(cores: Shapes) -> Shapes:
-    (rows, columns), least = cores[0], smaller("qr", cores[0])
+    (rows, columns), least = cores[0], smaller(cores[0])
     return ((rows, least), (least, columns))
 
 
@@ -112,21 +108,21 @@ def _qr_complete(cores: Shapes) -> Shapes:
 
 
 def _qr_r(cores: Shapes) -> Shapes:
-    return ((smaller("qr", cores[0]), cores[0][1]),)
+    return ((smaller(cores[0]), cores[0][1]),)
 
 
 def _svd_full(cores: Shapes) -> Shapes:
     rows, columns = cores[0]
-    return ((rows, rows), (smaller("svd", cores[0]),), (columns, columns))
+    return ((rows, rows), (smaller(cores[0]),), (columns, columns))
 
 
 def _svd_reduced(cores: Shapes) -> Shapes:
-    (rows, columns), least = cores[0], smaller("svd", cores[0])
+    (rows, columns), least = cores[0], smaller(cores[0])
     return ((rows, least), (least,), (least, columns))
 
 
 def _svd_values(cores: Shapes) -> Shapes:
-    return ((smaller("svd", cores[0]),),)
+    return ((smaller(cores[0]),),)
 
 
 def _lstsq(cores: Shapes) -> Shapes:
@@ -134,7 +130,7 @@ def _lstsq(cores: Shapes) -> Shapes:
     if rows != other:
         raise ShapeError(f"lstsq: a has {rows} rows and b has {other}; expected as many")
     one = Dim.const(1)
-    return ((columns, count), (count,), (one,), (smaller("lstsq", cores[0]),))
+    return ((columns, count), (count,), (one,), (smaller(cores[0]),))
 
 
 def _least_squares(a: Array, b: Array, rcond: Array) -> tuple[Array, ...]:
@@ -338,7 +334,8 @@ def packed(routine: str, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array
 @irdl_op_definition
 class LibraryOp(OpaqueOp):
     """
-    The results of a library routine, side by side.
+    The results of a library routine, side by side. A matrix whose sizes do not say which of them is
+    smaller has at least as many rows as columns: a call with fewer is an error.
 
     ```mlir
     // U (3x3), S (3) and Vh (4x3 transposed) of each matrix

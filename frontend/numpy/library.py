@@ -20,6 +20,8 @@ from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 ZERO, ONE = Dim.const(0), Dim.const(1)
+_TALL = ("qr_reduced", "qr_r", "svd", "lstsq", "pinv")
+"""Routines with results as large as the smaller side of a matrix: see `smaller`."""
 
 
 class LinAlgShapeError(ShapeError, np.linalg.LinAlgError):
@@ -61,11 +63,20 @@ def matrix(function: str, a: Operand, *, square: bool = False) -> Tracer:
     return x
 
 
+def assume_tall(function: str, x: Tracer, more: int = 0) -> None:
+    """At least as many rows as columns, and so many more, where the sizes do not say it."""
+    rows, columns = x.dims[-2:]
+    if (rows - columns).constant is None:
+        here().assume(rows - columns - more, f"{function}: {rows} rows, {columns} columns")
+
+
 def call_library(routine: str, *operands: Tracer, function: str = "") -> tuple[Tracer, ...]:
     """The routine's results; leading axes are broadcast together."""
     function = function or routine
     dtype = library_dtype(function, operands)
     ranks = ROUTINES[routine].cores
+    if routine.startswith(_TALL):
+        assume_tall(function, operands[0])
     leads = [x.dims[: x.ndim - rank] for x, rank in zip(operands, ranks, strict=True)]
     lead = broadcast_shapes(function, leads)
     values = [

@@ -6,7 +6,7 @@ Shapes: every function takes stacks of matrices, (…, m, n), unless it says oth
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -28,7 +28,20 @@ from mlc.frontend.numpy.elementwise import (
     where,
 )
 from mlc.frontend.numpy.elementwise_whole import power
-from mlc.frontend.numpy.library import LinAlgShapeError, call_library, library_dtype, matrix
+from mlc.frontend.numpy.library import (
+    LinAlgShapeError,
+    assume_tall,
+    call_library,
+    library_dtype,
+    matrix,
+)
+from mlc.frontend.numpy.linalg_results import (
+    EighResult,
+    EigResult,
+    QRResult,
+    SlogdetResult,
+    SVDResult,
+)
 from mlc.frontend.numpy.padding import diagonal as any_diagonal
 from mlc.frontend.numpy.reductions import max as largest
 from mlc.frontend.numpy.reductions import min as smallest
@@ -48,42 +61,6 @@ from mlc.frontend.trace.symbolic import as_size
 from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
-
-
-class QRResult(NamedTuple):
-    """A = Q R."""
-
-    Q: Tracer
-    R: Tracer
-
-
-class EighResult(NamedTuple):
-    """Of a Hermitian matrix, the eigenvalues in ascending order and eigenvectors as columns."""
-
-    eigenvalues: Tracer
-    eigenvectors: Tracer
-
-
-class EigResult(NamedTuple):
-    """Eigenvalues in no order and eigenvectors as columns."""
-
-    eigenvalues: Tracer
-    eigenvectors: Tracer
-
-
-class SVDResult(NamedTuple):
-    """A = U diag(S) Vh."""
-
-    U: Tracer
-    S: Tracer
-    Vh: Tracer
-
-
-class SlogdetResult(NamedTuple):
-    """det(A) = sign * exp(logabsdet)."""
-
-    sign: Tracer
-    logabsdet: Tracer
 
 
 # Factorisations
@@ -203,14 +180,16 @@ def lstsq(a: Operand, b: Operand, rcond: Any = None) -> tuple[Tracer, Tracer, Tr
     dtype = library_dtype("lstsq", (x, y))
     column = y.ndim == 1
     y = expand_dims(y, -1) if column else y
+    assume_tall("lstsq", x, 1)
     rows, columns = x.dims[-2:]
+    tall = (rows - columns).constant is None or _less(columns, rows)
     if rcond is None:
-        more = rows if (rows - columns).constant is None or _less(columns, rows) else columns
+        more = rows if tall else columns
         rcond = multiply(_epsilon(dtype.numpy), as_size(more))
     limit = astype(lift(rcond, "lstsq"), dtype.numpy)
     solution, squares, rank, values = call_library("lstsq", x, y, limit)
     squares = real(squares)
-    if not _less(columns, rows):
+    if not tall:
         squares = squares[:0]
     if column:
         solution = squeeze(solution, -1)

@@ -92,7 +92,12 @@ class Problem:
     @property
     def least(self) -> Dim:
         """The smaller of both."""
-        return smaller(self.routine, (self.m, self.n))
+        return smaller((self.m, self.n))
+
+    @property
+    def is_tall(self) -> bool:
+        """Whether it must have as many rows as columns, or more: see `smaller`."""
+        return (self.m - self.n).constant is None and self.routine != "qr_complete"
 
     @property
     def most(self) -> Dim:
