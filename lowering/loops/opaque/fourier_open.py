@@ -40,7 +40,7 @@ _LONG = (7, 11)
 
 
 def open_fourier_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
-    """Four planes for each worker; the table: roots, chirp, its spectrum, roots of the chirp."""
+    """Four planes for each worker, and the table: roots, chirp, its spectrum, the chirp's roots."""
     op = whole_of(kernel)
     assert isinstance(op, LibraryOp)
     assert op.length is not None
@@ -161,8 +161,10 @@ class OpenFourierNest(FourierRows):
             radix = self.any_stage(FACTORS, rest, stride, (first, turn))
             return [b.div(rest, radix), b.mul(stride, radix), b.sub(2, first)]
 
-        more: Callable[..., SSAValue | bool] = lambda rest, *_: b.compare("gt", rest, 1)  # noqa: E731
-        return repeat(b, [self.size, 1, first], more, stage)[2]
+        def is_left(rest: SSAValue, *_: SSAValue) -> SSAValue | bool:
+            return b.compare("gt", rest, 1)
+
+        return repeat(b, [self.size, 1, first], is_left, stage)[2]
 
     def any_stage(
         self, radices: Sequence[int], rest: SSAValue, stride: SSAValue, at: tuple[Index, Index]

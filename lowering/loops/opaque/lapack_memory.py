@@ -193,7 +193,7 @@ def _gelsd(x: Problem) -> Arrays:
         "work": (x.dtype, blocks if x.is_complex else blocks + tree),
     }
     if x.is_complex:
-        found["reals"] = (F64, tree + least * k * 2 + k * (3 * LEAF + 2))
+        found["reals"] = (F64, tree + most * (k + 1) + k * (3 * LEAF + 2))
     return {**found, "integers": (I32, least * (2 * (3 * LEVELS + 11)) + 2)}
 
 
