@@ -16,6 +16,8 @@ from mlc.c_files import CProgram
 from mlc.dialects.dtypes import DTYPES
 from mlc.runtime.features import lacking
 
+OPENBLAS = sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64_*.so"))
+"""NumPy's own, where a wheel brought it: LAPACK for programs to be linked with."""
 GCC, GXX = (shutil.which(name) or "" for name in ("gcc", "g++"))
 compiler = pytest.mark.skipif(not (GCC and GXX), reason="gcc and g++ are not installed")
 

@@ -20,7 +20,7 @@ from mlc.driver import main
 from mlc.runtime.jit import load
 from mlc.runtime.linker import ObjectFile
 from tests import c_programs
-from tests.c_programs import GCC, GXX, WARNED, called, compiler, runs_here
+from tests.c_programs import GCC, GXX, OPENBLAS, WARNED, called, compiler, runs_here
 
 TARGET = "avx2"
 
@@ -317,9 +317,6 @@ def factored(a: Any, b: Any) -> Any:
     found = np.linalg.solve(a, b) + 1, np.linalg.cholesky(a), np.linalg.inv(a)
     u, s, vh = np.linalg.svd(a[:, :, :4])
     return *found, u, s, vh, np.linalg.qr(a)[0], np.linalg.eigh(a)[1]
-
-
-OPENBLAS = sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64_*.so"))
 
 
 def with_lapack(lapack: str | None) -> CProgram:

@@ -13,9 +13,7 @@ import mlc
 from mlc.c_files import CProgram
 from mlc.dialects.abi import LAPACK
 from tests import c_programs
-from tests.c_programs import GCC, called, compiler
-
-OPENBLAS = sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64_*.so"))
+from tests.c_programs import GCC, OPENBLAS, called, compiler
 
 OUTPUTS = {"dgetrf": {4: "*x1"}, "dsyevd": {8: "1"}, "dgelsd": {9: "1", 12: "1"}}
 """Places of arrays of integers -> how many of them are read."""
