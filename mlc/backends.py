@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mlc.dialects.plan import KernelOp
     from mlc.dialects.program import Take
     from mlc.lowering.loops.function import Scratch
+    from mlc.passes.remarks import Remark
     from mlc.passes.report.launches import LaunchReport
     from mlc.passes.report.report import KernelReport
     from mlc.runtime.cuda import LoadedProgram
@@ -83,6 +84,7 @@ class Backend:
         [Callable[[], ModuleOp], Mapping[str, int], Sequence[KernelReport], Any],
         tuple[LaunchReport, ...],
     ]  # of a call, from its loops, symbols and the plan's kernels
+    libraries: Callable[[ModuleOp], tuple[Remark, ...]]  # who computes what a plan leaves to others
     measure: Callable[..., list[float]]  # as `mlc.timing.measure`
     beside: Callable[[Artifact, Any], tuple[list[str], bytes]]
     """Of code in a file: extensions that a machine must have, and the object that it runs with."""
@@ -119,6 +121,13 @@ def launches():
     from mlc import launches
 
     return launches
+
+
+def libraries():
+    """What says who computes factorisations: as above."""
+    from mlc import libraries
+
+    return libraries
 
 
 def llvm():
@@ -285,6 +294,7 @@ BACKENDS = (
             "asm": lambda text, target: llvm().emit_assembly(text, target).encode(),
         },
         launches=lambda lower, symbols, kernels, target: (),
+        libraries=lambda plan: libraries().of_cpu(plan),
         measure=measure,
         beside=lambda artifact, target: (needs_of(artifact, target), support_object(target)),
     ),
@@ -358,6 +368,7 @@ BACKENDS = (
         launches=lambda lower, symbols, kernels, target: launches().launches_of_call(
             lower, symbols, kernels, target
         ),
+        libraries=lambda plan: libraries().of_gpu(plan),
         measure=lambda *given: device().measure(*given),
         beside=lambda artifact, target: ([], b""),
     ),

@@ -162,12 +162,11 @@ class Levels:
 
     def explain(self, sizes: Mapping[str, int]) -> Explanation:
         """All that is known of the plan."""
-        from mlc.library_remarks import library_remarks
         from mlc.passes.report.explain.explanation import Explanation
         from mlc.passes.report.explain.graph import graph_of
 
         known, plan = self.known_sizes(sizes), self.plan()
-        remarks = (*self.remarks(), *library_remarks(plan, self.options.target))
+        libraries = backend_of(self.options.target).libraries(plan)
         return Explanation(
             name=self.name,
             target=self.options.target,
@@ -176,7 +175,7 @@ class Levels:
             plan=self.report(sizes),
             memory=self.memory(sizes),
             graph=graph_of(plan, known),
-            remarks=remarks,
+            remarks=(*self.remarks(), *libraries),
             launches=self.launches(sizes),
         )
 

@@ -250,6 +250,38 @@ def _geev(x: LapackNest) -> Kernel:
     return kernel
 
 
+def _left_over(x: LapackNest, most: Index, c: Index, full: SSAValue) -> SSAValue:
+    """|b - a x|^2 of a column: what LAPACK leaves of it where the rank is full, or computed."""
+    b, m, n = x.b, x.m, x.n
+
+    def squared(value: SSAValue) -> SSAValue:
+        e = x.e
+        parts = (e.real(value), e.imag(value)) if x.problem.is_complex else (value,)
+        squares = [e.apply(arith.MulfOp, part, part) for part in parts]
+        return squares[0] if len(squares) == 1 else e.apply(arith.AddfOp, *squares)
+
+    def total(low: Index, high: Index, term: Callable[[Index], SSAValue]) -> SSAValue:
+        def add(i: Index, found: SSAValue) -> list[SSAValue]:
+            return [x.e.apply(arith.AddfOp, found, squared(term(i)))]
+
+        return b.loop(low, high, 1, add, [b.element(0, F64, 1)])[0]
+
+    def away(r: Index) -> SSAValue:
+        def subtract(j: Index, rest: SSAValue) -> list[SSAValue]:
+            e = x.e
+            term = e.apply(arith.MulfOp, x.given(0, x.at(n, j, r)), x.read("b", x.at(most, j, c)))
+            return [e.apply(arith.SubfOp, rest, term)]
+
+        count = b.dim(x.problem.rights)
+        return b.loop(0, n, 1, subtract, [x.given(1, x.at(count, c, r))])[0]
+
+    return b.pick(
+        full,
+        lambda: total(n, m, lambda r: x.read("b", x.at(most, r, c))),
+        lambda: total(0, m, away),
+    )
+
+
 def _gelsd(x: LapackNest) -> Kernel:
     b, m, n, least = x.b, x.m, x.n, x.least
     dtype, k = x.problem.dtype, x.b.dim(x.problem.rights)
@@ -264,37 +296,6 @@ def _gelsd(x: LapackNest) -> Kernel:
         )  # fmt: skip
 
     (size,) = x.asked(solve, "work")
-
-    def squared(value: SSAValue) -> SSAValue:
-        e = x.e
-        parts = (e.real(value), e.imag(value)) if dtype is not F64 else (value,)
-        squares = [e.apply(arith.MulfOp, part, part) for part in parts]
-        return squares[0] if len(squares) == 1 else e.apply(arith.AddfOp, *squares)
-
-    def sum_of(low: Index, high: Index, term: Callable[[Index], SSAValue]) -> SSAValue:
-        def add(i: Index, total: SSAValue) -> list[SSAValue]:
-            return [x.e.apply(arith.AddfOp, total, term(i))]
-
-        return b.loop(low, high, 1, add, [b.element(0, F64, 1)])[0]
-
-    def away(c: Index, r: Index) -> SSAValue:
-        """b - a x, at a place."""
-
-        def subtract(j: Index, rest: SSAValue) -> list[SSAValue]:
-            e = x.e
-            term = e.apply(arith.MulfOp, x.given(0, x.at(n, j, r)), x.read("b", x.at(most, j, c)))
-            return [e.apply(arith.SubfOp, rest, term)]
-
-        return squared(b.loop(0, n, 1, subtract, [x.given(1, x.at(k, c, r))])[0])
-
-    def give_squares(c: Index, full: SSAValue) -> None:
-        """What is left of the right sides, where the rank is full; else it is computed."""
-        total = b.pick(
-            full,
-            lambda: sum_of(n, m, lambda r: squared(x.read("b", x.at(most, r, c)))),
-            lambda: sum_of(0, m, lambda r: away(c, r)),
-        )
-        x.put(1, c, total, F64)
 
     def kernel() -> None:
         e = x.e
@@ -312,7 +313,7 @@ def _gelsd(x: LapackNest) -> Kernel:
         full = b.compare("eq", e.cast("index_cast", rank, INDEX), least)
         assert isinstance(full, SSAValue)
         x.give(0, "b", n, k, most)
-        b.loop(0, k, 1, lambda c: give_squares(c, full))
+        b.loop(0, k, 1, lambda c: x.put(1, c, _left_over(x, most, c, full), F64))
         x.put(2, 0, e.cast("sitofp", rank, F64.register), F64)
         x.give(3, "s", 1, least, 1)
 
