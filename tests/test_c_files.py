@@ -314,7 +314,7 @@ def test_units_are_in_the_header() -> None:
 
 
 def factored(a: Any, b: Any) -> Any:
-    found = np.linalg.solve(a, b) + 1, np.linalg.cholesky(a), np.linalg.inv(a)
+    found: tuple[Any, ...] = np.linalg.solve(a, b) + 1, np.linalg.cholesky(a), np.linalg.inv(a)
     u, s, vh = np.linalg.svd(a[:, :, :4])
     return *found, u, s, vh, np.linalg.qr(a)[0], np.linalg.eigh(a)[1]
 

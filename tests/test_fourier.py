@@ -124,7 +124,8 @@ def test_real_transforms_to_lengths_that_only_a_call_knows() -> None:
 
 def test_no_points() -> None:
     """NumPy's error, also where only a call knows."""
-    for f, none in ((np.fft.fft, 0), (np.fft.irfft, 1)):
+    functions: list[tuple[Any, int]] = [(np.fft.fft, 0), (np.fft.irfft, 1)]
+    for f, none in functions:
         compiled = mlc.compile(f, dynamic={"a": {1: "N"}})
         with pytest.raises(ValueError, match=r"Invalid number of FFT data points \(0\)"):
             compiled(np.zeros((2, none), complex))

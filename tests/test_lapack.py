@@ -16,7 +16,8 @@ from mlc.dialects.abi import LAPACK
 from mlc.runtime.lapack import lapack_addresses, lapack_library
 from tests.sweeps import covering
 
-F, Arrays = Callable[..., Any], tuple[Any, ...]
+F = Callable[..., Any]
+Arrays = tuple[Any, ...]
 DTYPES = (np.float64, np.float32, np.complex128, np.complex64)
 
 SHAPES = ((2, 5, 3), (3, 5), (70, 40), (3, 0))  # blocks of columns, and none
@@ -178,7 +179,8 @@ def test_what_is_singular_or_deficient() -> None:
     """Determinants of 0, ranks below the columns', squares of what is left."""
     a = np.array([[1.0, 2, 3], [2, 4, 6], [1, 1, 1], [0, 1, 2]])
     b = np.arange(8.0).reshape(4, 2)
-    x, squares, rank, s = mlc.compile(np.linalg.lstsq)(a, b)
+    solve: Any = np.linalg.lstsq
+    x, squares, rank, s = mlc.compile(solve)(a, b)
     expected = np.linalg.lstsq(a, b)
     assert (rank, expected[2]) == (2, 2)
     np.testing.assert_allclose(x, expected[0], atol=1e-14)

@@ -96,21 +96,32 @@ class OpenFourierNest(FourierRows):
         b = self.b
         rest: Index = self.length
         for prime in _PRIMES:
-            (rest,) = repeat(
-                b,
-                [rest],
-                lambda x, prime=prime: self.divides(prime, x),
-                lambda x, prime=prime: [b.div(x, prime)],
-            )
+            rest = self.without(prime, rest)
         self.direct = b.compare("eq", rest, 1)
         least = b.sub(b.mul(self.length, 2), 1)
-        best: list[Index] = []
-        for odd in SIZES:
-            best += repeat(b, [odd], lambda x: b.compare("lt", x, least), lambda x: [b.mul(x, 2)])
+
+        def is_short(size: SSAValue) -> SSAValue | bool:
+            return b.compare("lt", size, least)
+
+        def doubled(size: SSAValue) -> list[Index]:
+            return [b.mul(size, 2)]
+
+        best = [repeat(b, [odd], is_short, doubled)[0] for odd in SIZES]
         smallest = b.min(b.min(best[0], best[1]), best[2])
         self.size = b.choose(self.direct, self.length, smallest)
         self.chirp = b.mul(self.size, 2)
         self.spectrum = b.add(self.chirp, b.mul(self.length, 2))
+
+    def without(self, prime: int, number: Index) -> Index:
+        """A number over all of its factors that are this one."""
+
+        def fits(x: SSAValue) -> SSAValue | bool:
+            return self.divides(prime, x)
+
+        def over(x: SSAValue) -> list[Index]:
+            return [self.b.div(x, prime)]
+
+        return repeat(self.b, [number], fits, over)[0]
 
     def divides(self, factor: int, x: Index) -> SSAValue | bool:
         """Whether nothing is left of x over a factor."""
@@ -126,8 +137,8 @@ class OpenFourierNest(FourierRows):
             self.load(b.mul(number, self.given), planes)
             self.unless_direct(self.pad)
 
-        def phase(turn: Index, first: SSAValue) -> list[SSAValue]:
-            found = self.stages(first, turn)
+        def phase(turn: Index, *first: SSAValue) -> list[SSAValue]:
+            found = self.stages(first[0], turn)
             into = self.planes(found, 0)
             spectral = b.both(convolves, b.compare("eq", turn, 0))
             b.when(spectral, lambda: self.scale(into, self.spectrum, self.size))
@@ -210,8 +221,8 @@ class OpenFourierNest(FourierRows):
         """The same of more points, as sums over all of them."""
         b, whole = self.b, self.b.div(self.size, radix)
 
-        def add(k: Index, j: Index, re: SSAValue, im: SSAValue, turned: SSAValue) -> list[SSAValue]:
-            inner = self.s.lanes(e.lanes, e.mask)
+        def add(k: Index, j: Index, *carried: SSAValue) -> list[SSAValue]:
+            inner, (re, im, turned) = self.s.lanes(e.lanes, e.mask), carried
             root = self.root(inner, b.mul(turned, whole))
             term = self.times(inner, x.point(inner, at, j), root)
             sums = [inner.apply(arith.AddfOp, *x) for x in zip((re, im), term, strict=True)]
@@ -299,8 +310,8 @@ class OpenFourierNest(FourierRows):
         """exp(-pi i j^2 / n)"""
         b, n = self.b, self.length
 
-        def point(j: Index, turned: SSAValue) -> list[SSAValue]:
-            e = self.s.lanes(1)
+        def point(j: Index, *carried: SSAValue) -> list[SSAValue]:
+            e, (turned,) = self.s.lanes(1), carried
             parts = self.factor(e, roots, twice, turned)
             for value, start in zip(parts, (self.chirp, b.add(self.chirp, n)), strict=True):
                 write_row(e, value, self.table, b.add(start, j))

@@ -206,8 +206,8 @@ def _geev(x: LapackNest) -> Kernel:
     (size,) = x.asked(factor, "work")
 
     def is_finite() -> SSAValue:
-        def element(i: Index, bad: SSAValue) -> list[SSAValue]:
-            e, value = x.e, x.read("a", i)
+        def element(i: Index, *carried: SSAValue) -> list[SSAValue]:
+            e, value, (bad,) = x.e, x.read("a", i), carried
             for part in (e.real(value), e.imag(value)) if is_complex else (value,):
                 away = e.apply(arith.SubfOp, part, part)
                 odd = e.compare("ne", away, e.constant(0, F64), F64)
@@ -261,16 +261,16 @@ def _left_over(x: LapackNest, most: Index, c: Index, full: SSAValue) -> SSAValue
         return squares[0] if len(squares) == 1 else e.apply(arith.AddfOp, *squares)
 
     def total(low: Index, high: Index, term: Callable[[Index], SSAValue]) -> SSAValue:
-        def add(i: Index, found: SSAValue) -> list[SSAValue]:
-            return [x.e.apply(arith.AddfOp, found, squared(term(i)))]
+        def add(i: Index, *found: SSAValue) -> list[SSAValue]:
+            return [x.e.apply(arith.AddfOp, *found, squared(term(i)))]
 
         return b.loop(low, high, 1, add, [b.element(0, F64, 1)])[0]
 
     def away(r: Index) -> SSAValue:
-        def subtract(j: Index, rest: SSAValue) -> list[SSAValue]:
+        def subtract(j: Index, *rest: SSAValue) -> list[SSAValue]:
             e = x.e
             term = e.apply(arith.MulfOp, x.given(0, x.at(n, j, r)), x.read("b", x.at(most, j, c)))
-            return [e.apply(arith.SubfOp, rest, term)]
+            return [e.apply(arith.SubfOp, *rest, term)]
 
         count = b.dim(x.problem.rights)
         return b.loop(0, n, 1, subtract, [x.given(1, x.at(count, c, r))])[0]
