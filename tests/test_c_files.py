@@ -314,9 +314,9 @@ def test_units_are_in_the_header() -> None:
 
 
 def factored(a: Any, b: Any) -> Any:
-    found: tuple[Any, ...] = np.linalg.solve(a, b) + 1, np.linalg.cholesky(a), np.linalg.inv(a)
     u, s, vh = np.linalg.svd(a[:, :, :4])
-    return *found, u, s, vh, np.linalg.qr(a)[0], np.linalg.eigh(a)[1]
+    vectors = u, s, vh, np.linalg.qr(a)[0], np.linalg.eigh(a)[1]
+    return np.linalg.solve(a, b) + 1, np.linalg.cholesky(a), np.linalg.inv(a), *vectors
 
 
 def with_lapack(lapack: str | None) -> CProgram:

@@ -43,8 +43,8 @@ def forwarded(name: str) -> str:
 
 
 def found(a: Any, b: Any) -> Any:
-    x, squares, rank, s = np.linalg.lstsq(a, b)
-    return np.linalg.det(a), np.linalg.eigh(a)[1], x, squares, rank, s
+    solved: Any = np.linalg.lstsq(a, b)
+    return np.linalg.det(a), np.linalg.eigh(a)[1], *solved
 
 
 @compiler
