@@ -71,7 +71,10 @@ class LapackNest:
         """All places of a matrix."""
 
         def row(r: Index) -> None:
-            self.b.loop(0, columns, 1, lambda c: _nothing(body(r, c)))
+            def place(c: Index) -> None:
+                body(r, c)
+
+            self.b.loop(0, columns, 1, place)
 
         self.b.loop(0, rows, 1, row)
 
@@ -189,7 +192,3 @@ class LapackNest:
     def rows(self, size: Index) -> Index:
         """The distance of columns: at least one."""
         return self.b.max(size, 1)
-
-
-def _nothing(_: object) -> None:
-    """Loops carry no values."""
