@@ -37,8 +37,8 @@ from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tensor.window import ConvOp, WindowOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.dialects.tile.kernel import CallOp as TileCallOp
-from mlc.dialects.tile.kernel import called
 from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
+from mlc.dialects.tile.kernel import called
 from mlc.dialects.tile.types import view_of
 
 Array = NDArray[Any]

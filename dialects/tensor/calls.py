@@ -8,11 +8,11 @@ What is called is private. No other pass of the tensor level meets these ops: fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from xdsl.dialects.builtin import DenseArrayBase, SymbolRefAttr, TensorType, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     opt_prop_def,
@@ -68,9 +68,7 @@ class FunctionUse(IRDLOperation):
     """The name of the op's own size, which stands after that in the text."""
 
     @classmethod
-    def of(
-        cls: type[OpT], function: FuncOp, inputs: Sequence[SSAValue], **properties: Attribute
-    ) -> OpT:
+    def of(cls, function: FuncOp, inputs: Sequence[SSAValue], **properties: Attribute) -> Self:
         """The op with the results that it has; VerifyException where a property does not fit."""
         given = {"callee": SymbolRefAttr(function.sym_name.data), **properties}
         results = cls.types(function, given)[1]
@@ -134,7 +132,7 @@ class FunctionUse(IRDLOperation):
         printer.print_op_attributes(self.attributes, print_keyword=True)
 
     @classmethod
-    def parse(cls: type[OpT], parser: Parser) -> OpT:
+    def parse(cls, parser: Parser) -> Self:
         properties: dict[str, Attribute] = {"callee": SymbolRefAttr(parser.parse_symbol_name())}
         operands = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, parser.parse_unresolved_operand
@@ -179,7 +177,8 @@ class PullBackOp(FunctionUse):
     are its arguments, then the cotangents of its results `of`; those of other results are zero.
 
     ```mlir
-    %y, %g = mlc.pull_back @f(%x, %one) wrt [0] of [0] : (tensor<4xf32>, tensor<f32>) -> (tensor<f32>, tensor<4xf32>)
+    %y, %g = mlc.pull_back @f(%x, %one) wrt [0] of [0]
+        : (tensor<4xf32>, tensor<f32>) -> (tensor<f32>, tensor<4xf32>)
     ```
     """
 
@@ -202,7 +201,8 @@ class PushForwardOp(FunctionUse):
     arguments, then tangents of those in `wrt`; those of other arguments are zero.
 
     ```mlir
-    %y, %dy = mlc.push_forward @f(%x, %dx) wrt [0] of [0] : (tensor<4xf32>, tensor<4xf32>) -> (tensor<f32>, tensor<f32>)
+    %y, %dy = mlc.push_forward @f(%x, %dx) wrt [0] of [0]
+        : (tensor<4xf32>, tensor<4xf32>) -> (tensor<f32>, tensor<f32>)
     ```
     """
 
@@ -226,7 +226,8 @@ class BatchOp(FunctionUse):
     where `out` names an axis is repeated.
 
     ```mlir
-    %y = mlc.batch @f(%w, %xs) in [none, 0] out [0] size ["B"] : (tensor<4xf32>, tensor<?x4xf32, #mlc.dims<"B", 4>>) -> (tensor<?xf32, #mlc.dims<"B">>)
+    %y = mlc.batch @f(%w, %xs) in [none, 0] out [0] size [8]
+        : (tensor<4xf32>, tensor<8x4xf32>) -> (tensor<8xf32>)
     ```
     """
 
@@ -244,8 +245,6 @@ class BatchOp(FunctionUse):
         if not isinstance(size, DimsAttr) or len(size.data) != 1:
             raise VerifyException(f'{cls.name}: expected one size of examples: size ["B"]')
         ins = _axes(cls.name, "in", properties, inputs)
-        if all(axis is None for axis in ins):
-            raise VerifyException(f"{cls.name}: in has none alone; expected an axis of an operand")
         outs = _axes(cls.name, "out", properties, outputs)
         (count,) = size.data
         return (
@@ -271,9 +270,37 @@ def function_named(op: FunctionUse) -> FuncOp | None:
     return None
 
 
-def uses_of_functions(op: Operation) -> Iterator[FunctionUse]:
-    """The ops in one that name functions, in order."""
-    return (inner for inner in op.walk() if isinstance(inner, FunctionUse))
+def uses_of_functions(inside: Operation | Block) -> Iterator[FunctionUse]:
+    """The ops in an op or a block that name functions, in order."""
+    return (op for op in inside.walk() if isinstance(op, FunctionUse))
+
+
+def used_by(inside: Operation | Block, functions: Sequence[FuncOp]) -> list[FuncOp]:
+    """Those of the functions that ops inside name, or one that they name does, in their order."""
+    if not functions:
+        return []
+    by_name = {function.sym_name.data: function for function in functions}
+    pending: list[Operation | Block] = [inside]
+    found: set[str] = set()
+    while pending:
+        names = {use.callee_name for use in uses_of_functions(pending.pop())} - found
+        found |= names
+        pending += [by_name[name] for name in names]
+    return [function for name, function in by_name.items() if name in found]
+
+
+def end_of(value: SSAValue, functions: Sequence[FuncOp]) -> SSAValue:
+    """Of a result of one of the functions what that returns; another value itself."""
+    use = value.owner
+    if not isinstance(use, FunctionUse) or isinstance(use, BatchOp):
+        return value
+    function = next((f for f in functions if f.sym_name.data == use.callee_name), None)
+    if function is None or value not in use.results[: len(function.function_type.outputs)]:
+        return value
+    last = function.body.block.last_op
+    assert isinstance(value, OpResult)
+    assert last is not None
+    return last.operands[value.index]
 
 
 def sizes_of(function: FuncOp, properties: Properties) -> dict[str, Dim]:
@@ -361,4 +388,8 @@ def _list(parser: Parser, one: Callable[[], T]) -> list[T]:
 
 
 def _number(parser: Parser) -> int:
-    return NONE if parser.parse_optional_keyword("none") else parser.parse_integer(allow_negative=False)
+    return (
+        NONE
+        if parser.parse_optional_keyword("none")
+        else parser.parse_integer(allow_negative=False)
+    )

@@ -15,10 +15,12 @@ from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.calls import PullBackOp, PushForwardOp, numbers_attribute
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import LeakError, NotSupportedError, at_user_lines, located
 from mlc.frontend.trace.containers import Leaf, flatten
+from mlc.frontend.trace.private import private_function
 from mlc.frontend.trace.regions import Carry
 from mlc.frontend.trace.subprogram import (
     Subprogram,
@@ -42,7 +44,7 @@ from mlc.frontend.transforms.derivative_arguments import (
 )
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.derivative.active import Varied
-from mlc.passes.tensor.derivative.emit import Emitter, read_inside
+from mlc.passes.tensor.derivative.emit import Emitter, is_differentiable, read_inside
 from mlc.passes.tensor.derivative.forward import push_forward
 from mlc.passes.tensor.derivative.reverse import pull_back
 
@@ -81,16 +83,9 @@ def _gradient(name: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool)
         positions = places_of(name, args, numbers)
         inputs = chosen(name, args, positions)
         sub = with_arguments(name, f, inputs, positions, args, kwargs)
-        loss = loss_of(name, sub, has_aux)
-        values = sub.outputs
-        into = Block(arg_types=[values[0].type])
-        seeds = [into.args[0], *(None for _ in values[1:])]
-        with at_user_lines():
-            values, found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
-        values = inline(sub.block, inputs.values, values)
-        sub.settle(values)
-        ones = full(here().b, 1.0, loss, ())
-        gradients = filled(inputs, place(into, [ones], found))
+        ones = full(here().b, 1.0, loss_of(name, sub, has_aux), ())
+        values, found = _pulled_back(f, sub, inputs, ones)
+        gradients = filled(inputs, found)
         gradient = gradients[0] if one else gradients
         outcome = results(sub.outcome, values)
         if name == "value_and_grad":
@@ -98,6 +93,24 @@ def _gradient(name: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool)
         return (gradient, outcome[1]) if has_aux else gradient
 
     return transformed_once(f, (name, numbers, one, has_aux), lambda: Transformed(f, run))
+
+
+def _pulled_back(
+    f: Callable[..., Any], sub: Subprogram, inputs: Carry, seed: SSAValue
+) -> tuple[list[SSAValue], Sequence[SSAValue | None]]:
+    """What the function gives, and the cotangents of its inputs for that of its first result."""
+    if (function := private_function(sub, inputs.values, f, once=True)) is not None:
+        wrt = numbers_attribute(range(len(inputs.values)))
+        return function.use(PullBackOp, [seed], wrt=wrt, of=numbers_attribute([0]))
+    sub = sub.written_out()
+    values = sub.outputs
+    into = Block(arg_types=[values[0].type])
+    seeds = [into.args[0], *(None for _ in values[1:])]
+    with at_user_lines():
+        values, found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
+    values = inline(sub.block, inputs.values, values)
+    sub.settle(values)
+    return values, place(into, [seed], found)
 
 
 def loss_of(name: str, sub: Subprogram, has_aux: bool) -> DType:
@@ -160,7 +173,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     if current() is None:
         return _vjp_outside(f, primals, has_aux)
     inputs = chosen("vjp", primals, range(len(primals)), integers=True)
-    sub = with_arguments("vjp", f, inputs, range(len(primals)), primals, {})
+    sub = with_arguments("vjp", f, inputs, range(len(primals)), primals, {}).written_out()
     values = sub.outputs
     main = main_part(sub.outcome, has_aux)
     into = Block(arg_types=[x.type for x in values[: len(main.arrays)]])
@@ -209,13 +222,27 @@ def jvp(
 
         made = transformed_once(f, ("jvp", has_aux), lambda: Transformed(pushed, pushed))
         return made(tuple(primals), tuple(tangents))
-    inputs, sub, _, values, found = _pushed("jvp", f, tuple(primals), has_aux)
+    inputs, sub = _argued("jvp", f, tuple(primals), has_aux)
     main = main_part(sub.outcome, has_aux)
     given = like("jvp", inputs, tuple(tangents))
-    outputs = inline(sub.block, [*inputs.values, *given], values)
-    sub.settle(outputs)
-    renamed: Renamed = dict(zip(sub.block.args, [*inputs.values, *given], strict=True))
-    moved = [None if x is None else renamed.get(x, x) for x in found[: len(main.arrays)]]
+    if (function := private_function(sub, inputs.values, f, once=True)) is not None:
+        wrt = [k for k, x in enumerate(inputs.values) if is_differentiable(x)]
+        of = [k for k, x in enumerate(main.arrays) if x.row.is_inexact]
+        outputs, pushed = function.use(
+            PushForwardOp,
+            [given[k] for k in wrt],
+            wrt=numbers_attribute(wrt),
+            of=numbers_attribute(of),
+        )
+        by_number = dict(zip(of, pushed, strict=True))
+        moved = [by_number.get(k) for k in range(len(main.arrays))]
+    else:
+        sub = sub.written_out()
+        _, values, found = _pushed(sub)
+        outputs = inline(sub.block, [*inputs.values, *given], values)
+        sub.settle(outputs)
+        renamed: Renamed = dict(zip(sub.block.args, [*inputs.values, *given], strict=True))
+        moved = [None if x is None else renamed.get(x, x) for x in found[: len(main.arrays)]]
     outcome = results(sub.outcome, outputs)
     tangent = filled(results_carry(main, outputs), moved)
     return (outcome[0], tangent, outcome[1]) if has_aux else (outcome, tangent)
@@ -237,7 +264,9 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
             return jvp(f, primals, tangents, has_aux)[1]
 
         return (found[0], push, found[1]) if has_aux else (found, push)
-    inputs, sub, tangents, values, found = _pushed("linearize", f, primals, has_aux)
+    inputs, sub = _argued("linearize", f, primals, has_aux)
+    sub = sub.written_out()
+    tangents, values, found = _pushed(sub)
     linear, kept = _split(sub.block, tangents)
     values = [kept.get(x, x) for x in values]
     arguments = dict(zip(tangents, linear.args, strict=True))
@@ -252,20 +281,25 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     return (outcome[0], later, outcome[1]) if has_aux else (outcome, later)
 
 
-def _pushed(
+def _argued(
     name: str, f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool
-) -> tuple[Carry, Subprogram, list[SSAValue], list[SSAValue], list[SSAValue | None]]:
-    """Arguments, traced function, its new arguments for tangents, outputs and their tangents."""
+) -> tuple[Carry, Subprogram]:
+    """The arguments, and the function traced for them."""
     inputs = chosen(name, primals, range(len(primals)), integers=True)
     sub = with_arguments(name, f, inputs, range(len(primals)), primals, {})
     main_part(sub.outcome, has_aux)
+    return inputs, sub
+
+
+def _pushed(sub: Subprogram) -> tuple[list[SSAValue], list[SSAValue], list[SSAValue | None]]:
+    """New arguments of the traced function for tangents, its outputs and their tangents."""
     arguments = list(sub.block.args)
     tangents: list[SSAValue] = [
         sub.block.insert_arg(x.type, len(sub.block.args)) for x in arguments
     ]
     with at_user_lines():
         values, found = push_forward(sub.block, sub.outputs, arguments, tangents)
-    return inputs, sub, tangents, values, found
+    return tangents, values, found
 
 
 def _split(block: Block, tangents: Sequence[SSAValue]) -> tuple[Block, Renamed]:

@@ -10,7 +10,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from mlc.dialects.dims import Dim, DimsAttr
+from mlc.dialects.dims import Dim, DimsAttr, Shape
 from mlc.dialects.errors import PlanError, ShapeError
 from mlc.dialects.program import ASSUME, is_private, symbols_of
 from mlc.dialects.tensor.bind import BindOp
@@ -69,12 +69,13 @@ def inline_call(op: CallOp, callee: FuncOp, *, last: bool) -> None:
     The ops of the function, which uses no other one, take the place of a call. `last`: nobody else
     calls it, so that they need not be copied.
     """
-    caller = _function_around(op)
     values = {k: v for k, v in sizes_of(callee, op.properties).items() if v != Dim.symbol(k)}
-    _assume(caller, callee, values)
+    if isinstance(said := callee.attributes.get(ASSUME), DimsAttr):
+        _assume(_function_around(op), callee, said.data, values)
     body = callee.detach_region(0) if last else callee.body.clone()
     block = body.block
-    fresh = _fresh_bounds(block, caller)
+    bound = {x.symbol.data for x in block.walk() if isinstance(x, BindOp)}
+    fresh = _unlike(bound, _function_around(op)) if bound else {}
     if values or fresh:
         resize(block, {**values, **{old: Dim.symbol(new) for old, new in fresh.items()}}, fresh)
     for argument, value in zip(block.args, op.inputs, strict=True):
@@ -122,13 +123,9 @@ def _resize_value(value: SSAValue, values: Mapping[str, Dim]) -> None:
         Rewriter.replace_value_with_new_type(value, kind)
 
 
-def _fresh_bounds(block: Block, caller: FuncOp) -> dict[str, str]:
-    """New names for symbols that the block binds and the caller has already."""
-    bound = {op.symbol.data for op in block.walk() if isinstance(op, BindOp)}
-    if not bound:
-        return {}
-    taken = set(symbols_of(caller))
-    taken |= {op.symbol.data for op in caller.walk() if isinstance(op, BindOp)}
+def _unlike(bound: set[str], caller: FuncOp) -> dict[str, str]:
+    """New names for those symbols of a function's blocks that its caller has already."""
+    taken = {*symbols_of(caller), *(x.symbol.data for x in caller.walk() if isinstance(x, BindOp))}
     found: dict[str, str] = {}
     for name in sorted(bound & taken):
         found[name] = next(x for k in count(1) if (x := f"{name}_{k}") not in taken | bound)
@@ -136,15 +133,17 @@ def _fresh_bounds(block: Block, caller: FuncOp) -> dict[str, str]:
     return found
 
 
-def _assume(caller: FuncOp, callee: FuncOp, values: Mapping[str, Dim]) -> None:
+def _assume(caller: FuncOp, callee: FuncOp, said: Shape, values: Mapping[str, Dim]) -> None:
     """What the function takes to be 0 or more, its caller does too."""
-    said, own = callee.attributes.get(ASSUME), caller.attributes.get(ASSUME)
+    own = caller.attributes.get(ASSUME)
     known = list(own.data) if isinstance(own, DimsAttr) else []
-    for dim in substituted(said.data, values) if isinstance(said, DimsAttr) else ():
-        if dim.constant is not None and dim.constant < 0:
+    for assumed, dim in zip(said, substituted(said, values), strict=True):
+        low = dim.constant is not None and dim.constant < 0
+        if low or not dim.symbols() <= set(symbols_of(caller)):
+            found = str(dim) if low else f"{dim}, known only when the program runs"
             raise ShapeError(
-                f"@{callee.sym_name.data} takes {dim} to be 0 or more, where"
-                f" @{caller.sym_name.data} calls it; expected larger sizes"
+                f"@{callee.sym_name.data} takes {assumed} to be 0 or more; where"
+                f" @{caller.sym_name.data} uses it, that is {found}"
             )
         if dim.constant is None and dim not in known:
             known.append(dim)

@@ -8,6 +8,7 @@ from itertools import chain, count
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, DimsAttr
@@ -19,10 +20,13 @@ from mlc.dialects.tensor.calls import (
     FunctionUse,
     PullBackOp,
     PushForwardOp,
+    used_by,
     uses_of_functions,
 )
+from mlc.dialects.tensor.control import YieldOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.call_graph import callees_first, inline_call, uses_functions
+from mlc.passes.tensor.inline_calls import inline_calls
 from mlc.passes.tensor.made_of import batched, pulled_back, pushed_forward
 
 
@@ -45,6 +49,38 @@ class ExpandTransformsPass(ModulePass):
             _Expansion(op).run()
 
 
+def one_function(module: ModuleOp) -> ModuleOp:
+    """A module of which nothing uses functions: itself, or a copy, written out."""
+    if not uses_functions(module):
+        return module
+    made = module.clone()
+    _Expansion(made).run()
+    inline_calls(made)
+    return made
+
+
+def write_out(
+    block: Block, ends: Sequence[SSAValue], functions: Sequence[FuncOp]
+) -> list[SSAValue]:
+    """
+    Puts in what a block, which is in no function yet, names of these functions, so that it may be
+    differentiated itself; gives what it ends with, as it is called then. The functions stay as they
+    are.
+    """
+    if not any(uses_of_functions(block)):
+        return list(ends)
+    expansion = _Expansion(ModuleOp([function.clone() for function in used_by(block, functions)]))
+    expansion.run()
+    last = YieldOp.create(operands=ends)
+    block.add_op(last)
+    for use in list(uses_of_functions(block)):
+        expansion.expand(use)
+    expansion.inline(block)
+    found = list(last.operands)
+    block.erase_op(last)
+    return found
+
+
 class _Expansion:
     def __init__(self, module: ModuleOp) -> None:
         self.module = module
@@ -56,10 +92,19 @@ class _Expansion:
         """What a function uses comes before it, and has calls alone by then."""
         for function in self.order:
             for use in list(uses_of_functions(function)):
-                if not isinstance(use, CallOp):
-                    self._expand(use)
+                self.expand(use)
 
-    def _expand(self, op: FunctionUse) -> None:
+    def inline(self, inside: FuncOp | Block) -> None:
+        """Calls, of which there is nothing else, become what they call."""
+        while uses := list(uses_of_functions(inside)):
+            for use in uses:
+                assert isinstance(use, CallOp)
+                inline_call(use, self.functions[use.callee_name], last=False)
+
+    def expand(self, op: FunctionUse) -> None:
+        """An op that is no call becomes one."""
+        if isinstance(op, CallOp):
+            return
         size = op.size.data[0] if isinstance(op, BatchOp) else None
         said = [op.properties[name] for name in op.LISTS]
         key = (op.name, op.callee_name, *said, None if size is None else size.constant)
@@ -90,10 +135,7 @@ class _Expansion:
         for attributes in ("arg_attrs", "res_attrs"):
             made.properties.pop(attributes, None)
         self.module.body.block.insert_op_after(made, base)
-        while uses := list(uses_of_functions(made)):
-            for use in uses:
-                assert isinstance(use, CallOp)
-                inline_call(use, self.functions[use.callee_name], last=False)
+        self.inline(made)
         match op:
             case PullBackOp():
                 pulled_back(made, op.numbers("wrt"), op.numbers("of"))

@@ -87,17 +87,6 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %x : tensor<4xf32>
 }
-func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // CHECK: mlc.batch: in has none alone; expected an axis of an operand
-  %y = mlc.batch @f(%x) in [none] out [none] size [3] : (tensor<4xf32>) -> (tensor<4xf32>)
-  func.return %y : tensor<4xf32>
-}
-
-// -----
-
-func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {
-  func.return %x : tensor<4xf32>
-}
 func.func @main(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
   // CHECK: mlc.batch: out has 2 for tensor<4xf32>; expected none, or an axis from 0 to 1
   %y = mlc.batch @f(%x) in [0] out [2] size [3] : (tensor<3x4xf32>) -> (tensor<3x4xf32>)
