@@ -25,7 +25,6 @@ from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.subprogram import Subprogram
 from mlc.frontend.trace.trace import Trace, here
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.tensor.dce import needed
 
 
 @dataclass(frozen=True)
@@ -149,6 +148,8 @@ def _is_held(sub: Subprogram, ops: Sequence[Operation]) -> bool:
 
 def _asks_numbers(sub: Subprogram, ops: Sequence[Operation]) -> bool:
     """Whether a number is computed only because that may fail."""
+    from mlc.passes.tensor.dce import needed
+
     read = needed(sub.block, sub.outputs)
     checks = (op for op in ops if isinstance(op, TensorOp) and op.may_fail)
     return any(not shape_of(op.results[0].type) and op.results[0] not in read for op in checks)

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from xdsl.ir import Attribute, Block, SSAValue
 
+from mlc.dialects.tensor.calls import uses_of_functions
 from mlc.fork import RenewedLock
 from mlc.frontend.trace.access import call
 from mlc.frontend.trace.definitions import keep_text
@@ -22,8 +23,6 @@ from mlc.frontend.trace.regions import Carry, run_body
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.tensor.expand_transforms import write_out
-from mlc.passes.tensor.mask_reductions import with_masks
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,10 @@ class Subprogram:
 
     def written_out(self) -> Subprogram:
         """The same, in whose block stands all that it names of private functions."""
+        if not any(uses_of_functions(self.block)):
+            return self
+        from mlc.passes.tensor.expand_transforms import write_out
+
         return self.ending(write_out(self.block, self.outputs, here().private))
 
     def ending(self, values: Sequence[SSAValue]) -> Subprogram:
@@ -94,8 +97,11 @@ def subprogram(
         effects = () if (beside := effects_of(trace)) is None else beside.taken_back(before)
     sub = Subprogram(function, block, found, effects, first_made)
     ends = sub.outputs
-    # as arrays of their own: what they were views of may be forgotten
-    return sub.ending(with_masks(block, ends) if trace.counted else ends)
+    if trace.counted:
+        from mlc.passes.tensor.mask_reductions import with_masks
+
+        ends = with_masks(block, ends)
+    return sub.ending(ends)  # as arrays of their own: what they were views of may be forgotten
 
 
 def inline(block: Block, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> list[SSAValue]:

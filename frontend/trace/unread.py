@@ -15,7 +15,6 @@ from mlc.dialects.tensor.calls import FunctionUse, uses_of_functions
 from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend.trace.trace import Trace
 from mlc.frontend.trace.tracer import Tracer
-from mlc.passes.tensor.dce import needed
 
 
 def unread_checks(trace: Trace, results: Sequence[SSAValue]) -> tuple[list[SSAValue], bool]:
@@ -25,6 +24,8 @@ def unread_checks(trace: Trace, results: Sequence[SSAValue]) -> tuple[list[SSAVa
     """
     if not trace.checks:
         return [], False
+    from mlc.passes.tensor.dce import needed
+
     read = needed(trace.block, results)
     checks = [op for op in trace.block.walk() if isinstance(op, TensorOp) and op.may_fail]
     outside = {op for op in checks if op.parent is trace.block}
@@ -39,6 +40,8 @@ def unread_checks(trace: Trace, results: Sequence[SSAValue]) -> tuple[list[SSAVa
 
 def _is_unread_in(use: FunctionUse, read: Container[SSAValue], trace: Trace) -> bool:
     """Whether something may fail in a function that is used, and its results do not need it."""
+    from mlc.passes.tensor.dce import needed
+
     function = next(f for f in trace.private if f.sym_name.data == use.callee_name)
     block = function.body.block
     assert block.last_op is not None

@@ -8,7 +8,7 @@ program of all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -35,7 +35,9 @@ from mlc.frontend.trace.symbolic import as_dim
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.tensor.batching.block import Lane, batch_block, from_front, to_front
+
+if TYPE_CHECKING:
+    from mlc.passes.tensor.batching.block import Lane
 
 Axis = int | None
 
@@ -269,6 +271,8 @@ def _at_once(
     mapped: _Mapped, sub: Subprogram, ends: Sequence[tuple[str, Axis]]
 ) -> Sequence[SSAValue]:
     """Its results where its ops are part of the program."""
+    from mlc.passes.tensor.batching.block import Lane, batch_block, to_front
+
     sub = sub.written_out()
     trace = here()
     b = OpBuilder(trace.scopes[-1].add_op)  # ops keep the lines of the user's function
@@ -283,6 +287,8 @@ def _at_once(
 
 def _placed(b: OpBuilder, lane: Lane, axis: Axis, size: Dim, name: str) -> SSAValue:
     """A result with the examples along `axis`."""
+    from mlc.passes.tensor.batching.block import from_front
+
     value = lane.value
     if axis is None:
         if lane.batched:

@@ -67,8 +67,6 @@ def write_out(
     differentiated itself; gives what it ends with, as it is called then. The functions stay as they
     are.
     """
-    if not any(uses_of_functions(block)):
-        return list(ends)
     expansion = _Expansion(ModuleOp([function.clone() for function in used_by(block, functions)]))
     expansion.run()
     last = YieldOp.create(operands=ends)
