@@ -57,6 +57,11 @@ def faults(module: ModuleOp) -> Iterator[Fault]:
                 yield found
             else:
                 yield from plan_faults(function, target_of(module))
+    use = next(uses_of_functions(module), None)
+    if use is None:
+        return
+    if any(isinstance(op, KernelOp | TileKernel) for op in module.walk()):
+        yield use, "names a function beside kernels; expected the tensor level, or one function"
     try:
         callees_first(module)
     except PlanError as error:

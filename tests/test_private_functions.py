@@ -3,6 +3,9 @@ Functions of a module that others use: derivatives and batches of them are writt
 compiled, into what tracing would have made of them at once; a cached start writes out nothing.
 """
 
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -183,8 +183,8 @@ class PullBackOp(FunctionUse):
     """
 
     name = "mlc.pull_back"
-    wrt = prop_def(DenseArrayBase)
-    of_ = prop_def(DenseArrayBase, prop_name="of")
+    wrt = prop_def(DenseArrayBase.constr(i64))
+    of_ = prop_def(DenseArrayBase.constr(i64), prop_name="of")
     LISTS: ClassVar[tuple[str, ...]] = ("wrt", "of")
 
     @classmethod
@@ -207,8 +207,8 @@ class PushForwardOp(FunctionUse):
     """
 
     name = "mlc.push_forward"
-    wrt = prop_def(DenseArrayBase)
-    of_ = prop_def(DenseArrayBase, prop_name="of")
+    wrt = prop_def(DenseArrayBase.constr(i64))
+    of_ = prop_def(DenseArrayBase.constr(i64), prop_name="of")
     LISTS: ClassVar[tuple[str, ...]] = ("wrt", "of")
 
     @classmethod
@@ -232,8 +232,8 @@ class BatchOp(FunctionUse):
     """
 
     name = "mlc.batch"
-    in_ = prop_def(DenseArrayBase, prop_name="in")
-    out = prop_def(DenseArrayBase)
+    in_ = prop_def(DenseArrayBase.constr(i64), prop_name="in")
+    out = prop_def(DenseArrayBase.constr(i64))
     size = prop_def(DimsAttr)
     LISTS: ClassVar[tuple[str, ...]] = ("in", "out")
     SIZE: ClassVar[str | None] = "size"
@@ -310,6 +310,8 @@ def sizes_of(function: FuncOp, properties: Properties) -> dict[str, Dim]:
     if len(dims) != len(symbols):
         named = f"@{function.sym_name.data} has the symbols ({', '.join(symbols)})"
         raise VerifyException(f"{len(dims)} sizes; {named}, and expected one for each")
+    if any(dim.constant is not None and dim.constant < 0 for dim in dims):
+        raise VerifyException(f"sizes [{', '.join(map(spell_dim, dims))}]; expected 0 or more")
     return dict(zip(symbols, dims, strict=True))
 
 
@@ -344,7 +346,7 @@ def numbers_attribute(numbers: Sequence[int | None]) -> Attribute:
 
 def _numbers(properties: Properties, name: str) -> tuple[int, ...]:
     found = properties.get(name)
-    if not isinstance(found, DenseArrayBase) or found.elt_type != i64:
+    if not isinstance(found, DenseArrayBase):
         raise VerifyException(f"{name} is {found}; expected a list of numbers: {name} [0]")
     return tuple(int(x) for x in found.get_values())
 

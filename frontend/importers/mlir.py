@@ -55,7 +55,7 @@ class Imported:
         self._others = [f for f in module.body.block.ops if isinstance(f, FuncOp)]
         self._signature, self._steps, self._file = signature, solve(signature), name
         self.__name__ = self._entry.sym_name.data
-        dynamic = open_sizes("arguments", (x.dims for x in signature.args))
+        dynamic = open_sizes("arguments", (x.shape for x in signature.args))
         self._compiled = compile_function(self._called, dynamic=dynamic)
 
     def __call__(self, *arguments: Any) -> Any:
@@ -69,7 +69,7 @@ class Imported:
 
     def lower(self, *arguments: Any) -> Lowered:
         """The program for these arguments; without any, for those that the text says."""
-        specs = [TensorSpec(*x.dims, dtype=x.dtype) for x in self._signature.args]
+        specs = [TensorSpec(*x.shape, dtype=x.dtype) for x in self._signature.args]
         return self._compiled.lower(*(arguments or specs))
 
     def stats(self) -> Stats:
@@ -103,11 +103,11 @@ class Imported:
             row = named_dtype(spec.dtype)
             if x.weak:
                 x = Tracer(here(), fitting(x, row))
-            if x.row is not row or x.ndim != len(spec.dims):
+            if x.row is not row or x.ndim != len(spec.shape):
                 fits = ShapeError if x.row is row else DTypeError
                 message = (
                     f"{self.__name__}: argument {k} is {x.row.name} {spell(x.dims)}; expected"
-                    f" {spec.dtype} {spell(spec.dims)}."
+                    f" {spec.dtype} {spell(spec.shape)}."
                 )
                 raise located(fits, message)
             found.append(x)

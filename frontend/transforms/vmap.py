@@ -259,12 +259,12 @@ def _later(
     if function is None:
         return None
     around = [None] * (len(function.arguments) - len(mapped.axes))
-    properties = {
+    properties: dict[str, Attribute] = {
         "in": numbers_attribute([*mapped.axes, *around]),
         "out": numbers_attribute(places),
         "size": DimsAttr((mapped.size,)),
     }
-    return function.use(BatchOp, **properties)[0]
+    return function.use(BatchOp, (), **properties)[0]
 
 
 def _at_once(

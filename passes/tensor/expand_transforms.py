@@ -28,6 +28,7 @@ from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.call_graph import callees_first, inline_call, uses_functions
 from mlc.passes.tensor.inline_calls import inline_calls
 from mlc.passes.tensor.made_of import batched, pulled_back, pushed_forward
+from mlc.passes.wellformed import check_unplanned
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,7 @@ class _Expansion:
             made.properties.pop(attributes, None)
         self.module.body.block.insert_op_after(made, base)
         self.inline(made)
+        check_unplanned(ExpandTransformsPass.name, made)
         match op:
             case PullBackOp():
                 pulled_back(made, op.numbers("wrt"), op.numbers("of"))

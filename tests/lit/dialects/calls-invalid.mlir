@@ -103,3 +103,14 @@ func.func @main(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
   %y = mlc.batch @f(%x) in [0] out [0] size [3, 4] : (tensor<3x4xf32>) -> (tensor<3x4xf32>)
   func.return %y : tensor<3x4xf32>
 }
+
+// -----
+
+func.func private @f(%x: tensor<?xf32, #mlc.dims<"N">>) -> tensor<?xf32, #mlc.dims<"N">> {
+  func.return %x : tensor<?xf32, #mlc.dims<"N">>
+}
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: mlc.call: sizes [-4]; expected 0 or more
+  %y = mlc.call @f(%x) sizes [-4] : (tensor<4xf32>) -> (tensor<4xf32>)
+  func.return %y : tensor<4xf32>
+}
