@@ -163,6 +163,17 @@ def test_sizes_stay_open() -> None:
     assert step.stats().compilations == 1
 
 
+def test_what_is_returned_may_have_sizes_of_its_own() -> None:
+    @mlc.compile(dynamic={"x": {0: "N"}, "y": {0: "M"}})
+    def f(x: Any, y: Any) -> Any:
+        return mlc.grad(lambda x: ((x * x).sum(), y), has_aux=True)(x)
+
+    gradient, other = f(X, Y)
+    np.testing.assert_allclose(gradient, 2 * X)
+    np.testing.assert_array_equal(other, Y)
+    assert uses(f.lower(X, Y).module) == ["mlc.pull_back"]
+
+
 # Where a transformation is part of the program at once
 
 
@@ -324,6 +335,18 @@ def test_a_module_is_a_function(energy_file: Path) -> None:
     np.testing.assert_allclose(found[1], 4 * V)
     np.testing.assert_allclose(mlc.vmap(first, in_axes=(None, 0))(1.0, X), (X * X).sum(1))
     mlc.check_grads(lambda x: first(2.0, x), (V,), order=2)
+
+
+def test_derivatives_and_batches_of_other_systems_programs() -> None:
+    tangent = mlc.stablehlo.load(
+        "func.func @main(%x: tensor<4xf64>) -> tensor<4xf64> {\n"
+        "  %0 = stablehlo.tanh %x : tensor<4xf64>\n  return %0 : tensor<4xf64>\n}\n"
+    )
+    gradient = mlc.grad(lambda x: tangent(x).sum())
+    assert uses(lowered(gradient, (V,)).module) == ["mlc.pull_back"]
+    assert uses(lowered(mlc.vmap(tangent), (X,)).module) == ["mlc.batch"]
+    np.testing.assert_allclose(gradient(V), 1 - np.tanh(V) ** 2)
+    np.testing.assert_allclose(mlc.vmap(tangent)(X), np.tanh(X))
 
 
 def test_one_program_may_use_several_modules(energy_file: Path) -> None:

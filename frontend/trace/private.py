@@ -76,11 +76,11 @@ def private_function(
     ops = list(block.walk())
     if any(map(_is_refused, ops)) or _is_held(sub, ops):
         return None
+    outputs = sub.outputs
     said = {s for op in ops for s in symbols_in(op)}
-    said |= {s for x in block.args for d in shape_of(x.type) for s in d.symbols()}
+    said |= {s for x in (*block.args, *outputs) for d in shape_of(x.type) for s in d.symbols()}
     if not said.isdisjoint(trace.limits) or (trace.checks and _asks_numbers(sub, ops)):
         return None
-    outputs = sub.outputs
     plain = {k: _plain(x, block, arguments) for k, x in enumerate(outputs)} if once else {}
     captured = _captured(block, ops, outputs)
     symbols = [name for name in trace.symbols if name in said]
