@@ -49,15 +49,22 @@ def is_entry(function: FuncOp) -> bool:
     return "mlc.entry" in function.attributes
 
 
+def is_private(function: FuncOp) -> bool:
+    """Whether only functions of the module use a function."""
+    return function.sym_visibility is not None and function.sym_visibility.data == "private"
+
+
 def entry_function(module: ModuleOp) -> FuncOp:
-    """The function marked `mlc.entry`, else the only one with a body."""
+    """The function marked `mlc.entry`, else the only one with a body that is not private."""
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp) and op.body.blocks]
     marked = [f for f in functions if is_entry(f)]
     if len(marked) == 1:
         return marked[0]
-    if len(functions) != 1:
-        raise ProgramError(f"expected a module with one function, found {len(functions)}")
-    return functions[0]
+    public = [f for f in functions if not is_private(f)]
+    if len(public) != 1:
+        found = f"{len(public)}" + (" that are not private" if len(public) < len(functions) else "")
+        raise ProgramError(f"expected a module with one function, found {found}")
+    return public[0]
 
 
 def symbols_of(function: FuncOp) -> tuple[str, ...]:

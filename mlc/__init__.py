@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mlc.frontend.call.disabled import disable
     from mlc.frontend.call.spec import TensorSpec
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
-    from mlc.frontend.importers import onnx, stablehlo
+    from mlc.frontend.importers import mlir, onnx, stablehlo
     from mlc.frontend.importers.jax import wrap as jax
     from mlc.frontend.staging.items import prange
     from mlc.frontend.trace.autocast import autocast
@@ -87,6 +87,7 @@ _PLACES = {
     "BlockKernel": "mlc.frontend.block.launch",
     "nn": "mlc.frontend.nn:",
     "numpy": "mlc.frontend.numpy:",
+    "mlir": "mlc.frontend.importers.mlir:",
     "onnx": "mlc.frontend.importers.onnx:",
     "optim": "mlc.frontend.optim:",
     "register_container": "mlc.frontend.trace.containers",
@@ -154,6 +155,7 @@ __all__ = [
     "linearize",
     "load",
     "map",
+    "mlir",
     "nn",
     "numpy",
     "onnx",

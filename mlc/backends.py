@@ -147,6 +147,8 @@ def device():
 # What both kinds share
 
 RULES = (
+    Step("mlc-expand-transforms", "functions are as they were written, with all their rules"),
+    Step("mlc-inline-calls", "derivatives are functions by now; all that follows sees one"),
     Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),
     Step("mlc-autocast", "the products of derivatives are there, and nobody else looks at factors"),
     Step("mlc-check-parallel", "loops are as they were written, and their derivatives' too"),

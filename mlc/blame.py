@@ -27,6 +27,7 @@ from mlc.lazy_dataclass import dataclass
 from mlc.levels import Levels
 from mlc.options import Options
 from mlc.passes.remarks import place
+from mlc.passes.tensor.expand_transforms import one_function
 from mlc.passes.tensor.rules import limited
 from mlc.pipeline import apply_step, prepare
 from mlc.programs import Opened
@@ -83,10 +84,11 @@ class Blame:
 def blame(levels: Levels, arrays: Sequence[Array], sizes: Mapping[str, int]) -> Blame | None:
     """
     The first step after which the interpreter, or in the end compiled code, gives other results for
-    these arrays than the program does as it was traced; None where all agree. Each step is said on
-    a terminal.
+    these arrays than the program does as it was traced; None where all agree. What it says of
+    derivatives and batches has no other meaning than what is written out for it, first of all. Each
+    step is said on a terminal.
     """
-    options, module = levels.options, levels.at_trace()
+    options, module = levels.options, one_function(levels.at_trace())
     prepare(module, options)
     start = Case(module.clone(), arrays, sizes)
     wanted = start.results()

@@ -318,7 +318,7 @@ def _key(module: ModuleOp, signature: EntrySignature, options: Options) -> str:
     """
     lines = [
         str(op.location)
-        for op in entry_function(module).walk()
+        for op in module.walk()
         if isinstance(op, TensorOp) and (op.CHECKS or isinstance(op, ReduceOp))
     ]
     parts = (options.key(), repr(signature), "\n".join(lines))

@@ -230,7 +230,11 @@ class MlcOpt(xDSLOptMain):
         """Our passes rely on functions of the level that they are written for."""
         if each.name not in registry.PASSES or each.name in registry.OF_LOOPS:
             return
-        for op, message in wellformed.faults(prog):
+        found = next(wellformed.faults(prog), None)
+        if found is None and each.name not in registry.OF_CALLS:
+            found = wellformed.use_of_function(prog)
+        if found is not None:
+            op, message = found
             raise MlcError(f"{self.name}: error: {each.name} cannot run: {op.name}: {message}")
 
     def _verify(self, prog: ModuleOp, name: str) -> None:

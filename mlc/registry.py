@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 PASSES = {
     "mlc-batch": "mlc.passes.tensor.batch:BatchPass",
     "mlc-differentiate": "mlc.passes.tensor.differentiate:DifferentiatePass",
+    "mlc-expand-transforms": "mlc.passes.tensor.expand_transforms:ExpandTransformsPass",
+    "mlc-inline-calls": "mlc.passes.tensor.inline_calls:InlineCallsPass",
     "mlc-autocast": "mlc.passes.tensor.autocast:AutocastPass",
     "mlc-inline-rules": "mlc.passes.tensor.inline_rules:InlineRulesPass",
     "mlc-mask-reductions": "mlc.passes.tensor.mask_reductions:MaskReductionsPass",
@@ -75,6 +77,9 @@ PASSES = {
     "mlc-expand-math": "mlc.passes.math.expand_math:ExpandMathPass",
 }
 """Name -> ``module:class``, in the order of the pipeline."""
+
+OF_CALLS = ("mlc-expand-transforms", "mlc-inline-calls")
+"""Those that read functions that use others; the others of the tensor level one function each."""
 
 OF_LOOPS = ("mlc-check-tiles", "mlc-expand-math")
 """Those that read tile programs or loops; the others functions of the tensor or the plan level."""

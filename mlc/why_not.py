@@ -42,6 +42,7 @@ from mlc.passes.report.explain.edges import (
 )
 from mlc.passes.report.explain.markup import seconds
 from mlc.passes.report.report import Plan
+from mlc.passes.tensor.expand_transforms import one_function
 
 CHOOSING = ChooseFusionPass.name
 
@@ -145,7 +146,7 @@ def why_not(
     measure both plans. MlcError where a line has no ops.
     """
     trial = _Trial(levels, sizes)
-    function, traced = _function(trial.module), _function(levels.at_trace())
+    function, traced = _function(trial.module), _function(one_function(levels.at_trace()))
     makers = ops_of(function, producer, traced)
     readers = ops_of(function, consumer, traced)
     pairs = [(p, c) for c in readers for p in makers if p in producers_of(c)]

@@ -18,6 +18,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import ASSUME, DONATED, SYMBOLS, symbols_of
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.bind import BindOp
+from mlc.dialects.tensor.calls import FunctionUse, uses_of_functions
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.op import TensorOp, tensor_fault
 from mlc.dialects.tensor.rule import RuleOp
@@ -26,6 +27,7 @@ from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernel
 from mlc.passes.plan_faults import plan_faults
+from mlc.passes.tensor.call_graph import callees_first
 
 _NUMERICS = ("strict", "standard", "fast")
 
@@ -55,6 +57,22 @@ def faults(module: ModuleOp) -> Iterator[Fault]:
                 yield found
             else:
                 yield from plan_faults(function, target_of(module))
+    use = next(uses_of_functions(module), None)
+    if use is None:
+        return
+    if any(isinstance(op, KernelOp | TileKernel) for op in module.walk()):
+        yield use, "names a function beside kernels; expected the tensor level, or one function"
+    try:
+        callees_first(module)
+    except PlanError as error:
+        yield module, str(error)
+
+
+def use_of_function(module: ModuleOp) -> Fault | None:
+    """The first op that names a function, and what must be done before others meet it."""
+    for op in uses_of_functions(module):
+        return op, f"names {op.callee}; the passes expand-transforms and inline-calls come first"
+    return None
 
 
 def slices_past_ends(module: ModuleOp) -> Iterator[Fault]:
@@ -207,7 +225,9 @@ def _level_fault(op: Operation, around: KernelOp | None) -> str | None:
             around.is_nest and isinstance(op, ControlOp)
         ):
             return "stands in a kernel; expected tensor ops"
-    elif not isinstance(op, TensorOp | ControlOp | KernelOp | CallOp | YieldOp | ReturnOp | RuleOp):
+    elif not isinstance(
+        op, TensorOp | ControlOp | FunctionUse | KernelOp | CallOp | YieldOp | ReturnOp | RuleOp
+    ):
         return "belongs to neither the tensor nor the plan level; expected ops of mlc"
     return None
 

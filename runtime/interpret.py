@@ -20,10 +20,11 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.errors import CompilerBug, DTypeError, ShapeError
+from mlc.dialects.errors import CompilerBug, DTypeError, PlanError, ShapeError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
 from mlc.dialects.tensor.bind import BindOp
+from mlc.dialects.tensor.calls import CallOp, FunctionUse, function_named, sizes_of
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp
 from mlc.dialects.tensor.create import IotaOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
@@ -35,8 +36,9 @@ from mlc.dialects.tensor.stream import StreamOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tensor.window import ConvOp, WindowOp
 from mlc.dialects.tensor.within import WithinOp
-from mlc.dialects.tile.kernel import CallOp, called
+from mlc.dialects.tile.kernel import CallOp as TileCallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
+from mlc.dialects.tile.kernel import called
 from mlc.dialects.tile.types import view_of
 
 Array = NDArray[Any]
@@ -145,8 +147,12 @@ class _Frame:
             elif isinstance(op, KernelOp):
                 inputs = [self.values[x] for x in op.operands]
                 self.values.update(zip(op.results, self.run(op.block, inputs), strict=True))
+            elif isinstance(op, TileCallOp):
+                self.values.update(zip(op.results, self.tile_call(op), strict=True))
             elif isinstance(op, CallOp):
                 self.values.update(zip(op.results, self.call(op), strict=True))
+            elif isinstance(op, FunctionUse):
+                raise PlanError(f"{op.name} {op.callee}: the pass expand-transforms comes first")
             else:
                 raise CompilerBug(
                     f"the interpreter reads the levels tensor, plan and tiles; found '{op.name}'"
@@ -154,6 +160,15 @@ class _Frame:
         raise CompilerBug("a block ends without mlc.yield or func.return")
 
     def call(self, op: CallOp) -> list[Array]:
+        """What a function of the module gives."""
+        function = function_named(op)
+        assert function is not None
+        sizes = sizes_of(function, op.properties).items()
+        symbols = {name: dim.evaluate(self.symbols) for name, dim in sizes}
+        frame = _Frame(symbols, self.observe, workers=self.workers, seed=self.seed)
+        return frame.run(function.body.block, [self.values[x] for x in op.inputs])
+
+    def tile_call(self, op: TileCallOp) -> list[Array]:
         """What a tile program writes."""
         from mlc.runtime.tiles.run import run_kernel
 

@@ -29,6 +29,7 @@ EXECUTABLE = (
     "vmap",
     "block-kernels",
     "derivatives",
+    "stages",
     "explain",
     "blame",
     "tiles",

@@ -11,6 +11,7 @@ from mlc.dialects.plan import PLAN_ATTRIBUTES, PLAN_OPS
 from mlc.dialects.target.attribute import TargetAttr
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.bitwise import BITWISE
+from mlc.dialects.tensor.calls import CALLS
 from mlc.dialects.tensor.comparison import COMPARISON
 from mlc.dialects.tensor.complex_parts import PARTS
 from mlc.dialects.tensor.control import CONTROL, YieldOp
@@ -98,7 +99,7 @@ TENSOR_ATTRIBUTES = (DimsAttr, TargetAttr)
 CONTROL_OPS: tuple[type[Operation], ...] = (*CONTROL, BindOp, RuleOp, YieldOp)
 MLC = Dialect(
     "mlc",
-    [*OPS, *CONTROL_OPS, *TILES, StreamOp, Exp2EstimateOp, *PLAN_OPS],
+    [*OPS, *CONTROL_OPS, *CALLS, *TILES, StreamOp, Exp2EstimateOp, *PLAN_OPS],
     [*TENSOR_ATTRIBUTES, *PLAN_ATTRIBUTES],
     [_Constants()],
 )

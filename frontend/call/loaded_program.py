@@ -77,9 +77,10 @@ class Ready:
 
     def interpret(self) -> None:
         """Lets the reference interpreter run the program."""
+        from mlc.passes.tensor.expand_transforms import one_function
         from mlc.runtime.interpret import interpret
 
-        module, signature = self.program.module, self.program.signature
+        module, signature = one_function(self.program.module), self.program.signature
         names = [spec.dtype for spec in signature.args]
 
         def run(*arrays: Any) -> Any:

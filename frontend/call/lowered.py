@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from mlc.cached_property import cached_property
 from mlc.dialects.dims import Shape
+from mlc.dialects.errors import MlcError
 from mlc.dialects.signature import EntrySignature
 from mlc.frontend.call.arguments import Call, known_sizes
 from mlc.frontend.call.program import Program
+from mlc.frontend.errors import relocated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -140,6 +142,7 @@ class Lowered:
         of parameters, or of leaves such as ``w[0]``. ValueError where an argument is unknown.
         """
         from mlc.dialects.program import entry_function
+        from mlc.passes.tensor.expand_transforms import one_function
         from mlc.passes.tensor.multilinear import multilinearity
 
         names = [self.call.leaves[k].name for k in self._program.inputs]
@@ -151,7 +154,7 @@ class Lowered:
                 f" {', '.join(names)}"
             )
         positions = [[names.index(name) for name in group] for group in listed]
-        function = entry_function(self._program.module)
+        function = entry_function(one_function(self._program.module))
         return multilinearity(function, positions, [*names, *hidden])
 
     def arguments(self) -> list[Any]:
@@ -221,11 +224,12 @@ def executable_of(program: Program, settings: Settings, *, slow: Callable[..., A
     """The program's code, from the caches where they have it."""
     from mlc.executable import compile_module
 
-    # the pipeline rewrites the module it is given; ours stays for `text` and the interpreter
-    return compile_module(
-        program.module.clone(),
-        program.signature,
-        options_of(settings),
-        slow=slow,
-        source=program.module,
-    )
+    options = options_of(settings)
+    try:
+        # the pipeline rewrites the module it is given; ours stays for `text` and the interpreter
+        module = program.module.clone()
+        return compile_module(module, program.signature, options, slow=slow, source=program.module)
+    except MlcError as error:
+        if "location" not in error.__dict__:
+            raise
+        raise relocated(error) from None  # of a derivative, which is taken only now

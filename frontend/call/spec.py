@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +36,15 @@ class TensorSpec:
         sizes = [str(d) if d.constant is not None else repr(str(d)) for d in self.dims]
         said = [f"dtype={self.dtype.name!r}", *([f"unit={self.unit!r}"] if self.unit else [])]
         return f"TensorSpec({', '.join([*sizes, *said])})"
+
+
+def open_sizes(parameter: str, shapes: Iterable[Shape]) -> dict[str, dict[int, str]] | bool:
+    """Symbolic sizes of what ``*parameter`` takes, as ``dynamic=`` of `mlc.compile` says them."""
+    found = {
+        f"{parameter}[{k}]": {axis: str(d) for axis, d in enumerate(shape) if d.constant is None}
+        for k, shape in enumerate(shapes)
+    }
+    return {name: axes for name, axes in found.items() if axes} or False
 
 
 def _dim(size: int | str | Dim) -> Dim:

@@ -249,6 +249,7 @@ def eager(
     """The function on NumPy arrays: traced for their shapes, then interpreted."""
     from mlc.frontend.numpy.values import lift
     from mlc.frontend.trace.containers import flatten, unflatten
+    from mlc.passes.tensor.expand_transforms import one_function
     from mlc.runtime.interpret import interpret
 
     trace = Trace(name or getattr(implementation, "__name__", "eager"))
@@ -266,7 +267,7 @@ def eager(
         results, shape_of_result = flatten(outcome)
         traced = [lift(x).value if isinstance(x, Tracer) else None for x in results]
         module = trace.finish([x for x in traced if x is not None])
-    values = iter(interpret(module, [*arrays, *trace.hidden_arrays]))
+    values = iter(interpret(one_function(module), [*arrays, *trace.hidden_arrays]))
     final = [
         x if t is None else _unwrapped(next(values)) for x, t in zip(results, traced, strict=True)
     ]

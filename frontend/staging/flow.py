@@ -106,7 +106,9 @@ class Flow:
         `leaving`: the body may be left by break or return.
         """
         local = locals_of((test, body, otherwise, rest), names)
-        return after(While(test, body, otherwise, local, leaving).run(), rest, local)
+        with here().walking(()):
+            code = While(test, body, otherwise, local, leaving).run()
+        return after(code, rest, local)
 
     @staticmethod
     def each(

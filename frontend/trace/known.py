@@ -18,7 +18,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of
-from mlc.dialects.tensor.create import SizeOp
+from mlc.dialects.tensor.calls import end_of
+from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend.trace.paths import Guard, HiddenInput
 from mlc.frontend.trace.symbolic import as_dim
@@ -35,7 +36,7 @@ MAX_SIZE = 1 << 16
 
 def known_array(trace: Trace, value: SSAValue) -> Array | None:
     """The value, where it is computed from constants and arrays from outside; None otherwise."""
-    ops = _computation(value)
+    ops = _computation(trace, value)
     if ops is None:
         return None
     sources = _sources(trace, {x for op in ops for x in op.operands} | {value})
@@ -43,7 +44,7 @@ def known_array(trace: Trace, value: SSAValue) -> Array | None:
         return None
     for array, hidden in sources.values():
         guard_contents(trace, array, hidden)
-    return _evaluated(value, ops, sources)
+    return _evaluated(trace, value, ops, sources)
 
 
 def known_dim(value: Any) -> Dim | None:
@@ -62,13 +63,19 @@ def guard_contents(trace: Trace, array: Array, hidden: HiddenInput) -> None:
         trace.guards[guard.key] = replace(guard, value=array.copy())
 
 
-def _computation(value: SSAValue) -> list[Operation] | None:
+def _constant_of(trace: Trace, value: SSAValue) -> SSAValue:
+    """Of what a private function gives, the constant that it returns; another value itself."""
+    end = end_of(value, trace.private)
+    return end if isinstance(end.owner, ConstantOp | SizeOp) else value
+
+
+def _computation(trace: Trace, value: SSAValue) -> list[Operation] | None:
     """The ops that lead to the value, in order; None where one's result is not known."""
     found: dict[Operation, None] = {}
     met: set[Operation] = set()
     pending = [value]
     while pending:
-        op = pending[-1].owner
+        op = _constant_of(trace, pending[-1]).owner
         if isinstance(op, Block) or op in found:
             pending.pop()
         elif op in met:  # what it reads is found
@@ -107,14 +114,18 @@ def _sources(trace: Trace, values: set[SSAValue]) -> dict[SSAValue, Source] | No
     return found
 
 
-def _evaluated(value: SSAValue, ops: list[Operation], sources: dict[SSAValue, Source]) -> Array:
+def _evaluated(
+    trace: Trace, value: SSAValue, ops: list[Operation], sources: dict[SSAValue, Source]
+) -> Array:
     from mlc.runtime.interpret import interpret
 
     block = Block(arg_types=[x.type for x in sources])
     mapping: dict[SSAValue, SSAValue] = dict(zip(sources, block.args, strict=True))
     for op in ops:
+        for x in op.operands:
+            mapping[x] = mapping[_constant_of(trace, x)]
         block.add_op(op.clone(mapping))
-    result = mapping.get(value, value)
+    result = mapping[_constant_of(trace, value)]
     block.add_op(ReturnOp(result))
     types = ([x.type for x in sources], [result.type])
     module = ModuleOp([FuncOp("known", types, Region(block))])

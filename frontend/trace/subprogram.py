@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import FunctionType
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from xdsl.ir import Attribute, Block, SSAValue
 
+from mlc.dialects.tensor.calls import uses_of_functions
 from mlc.fork import RenewedLock
 from mlc.frontend.trace.access import call
 from mlc.frontend.trace.definitions import keep_text
@@ -21,7 +23,6 @@ from mlc.frontend.trace.regions import Carry, run_body
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.tensor.mask_reductions import with_masks
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,30 @@ class Subprogram:
     block: Block
     outcome: Carry  # its arrays are values of the block, or from outside
     effects: tuple[tuple[Tracer, SSAValue], ...]  # of what it did beside: states, and their values
+    first_made: int = 0  # of the trace's values, those made in it
 
     @property
     def outputs(self) -> list[SSAValue]:
         """The values of the arrays that the function returned, then those of states."""
         with here().inside(self.block):
             return [*self.outcome.values, *(value for _, value in self.effects)]
+
+    def written_out(self) -> Subprogram:
+        """The same, in whose block stands all that it names of private functions."""
+        if not any(uses_of_functions(self.block)):
+            return self
+        from mlc.passes.tensor.expand_transforms import write_out
+
+        return self.ending(write_out(self.block, self.outputs, here().private))
+
+    def ending(self, values: Sequence[SSAValue]) -> Subprogram:
+        """The same with other outputs."""
+        arrays = zip(values, self.outcome.arrays, strict=False)
+        made = [Tracer(here(), value, weak=x.weak) for value, x in arrays]
+        last = values[len(values) - len(self.effects) :]
+        pairs = zip(self.effects, last, strict=True)
+        effects = tuple((state, value) for (state, _), value in pairs)
+        return replace(self, outcome=self.outcome.with_arrays(made), effects=effects)
 
     def settle(self, values: Sequence[SSAValue]) -> None:
         """States have the last ones of these, which stand where the trace is."""
@@ -61,6 +80,7 @@ def subprogram(
     `passes`: what it does beside is among its outputs, which the caller settles.
     """
     block = Block(arg_types=types or [x.type for x in inputs.arrays])
+    first_made = len(here().made)
     for argument, x in zip(block.args, inputs.arrays, strict=True):
         argument.name_hint = x.hint
     with here().inside(block):
@@ -75,13 +95,13 @@ def subprogram(
     with trace.inside(block):
         found = Carry.of(function, outcome, "result")
         effects = () if (beside := effects_of(trace)) is None else beside.taken_back(before)
-        if trace.counted:
-            ends = with_masks(block, [*found.values, *(value for _, value in effects)])
-            pairs = zip(ends, found.arrays, strict=False)
-            found = found.with_arrays([Tracer(trace, value, weak=x.weak) for value, x in pairs])
-            last = ends[len(ends) - len(effects) :]
-            effects = tuple((x, value) for (x, _), value in zip(effects, last, strict=True))
-    return Subprogram(function, block, found, effects)
+    sub = Subprogram(function, block, found, effects, first_made)
+    ends = sub.outputs
+    if trace.counted:
+        from mlc.passes.tensor.mask_reductions import with_masks
+
+        ends = with_masks(block, ends)
+    return sub.ending(ends)  # as arrays of their own: what they were views of may be forgotten
 
 
 def inline(block: Block, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> list[SSAValue]:

@@ -25,6 +25,7 @@ from mlc.dialects.dims import Dim, DimsAttr, Shape, tensor_type
 from mlc.dialects.dtypes import DType, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.program import ASSUME, DONATED, UNIT, unrolled_attributes
+from mlc.dialects.tensor.calls import used_by
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp
 from mlc.frontend.errors import (
@@ -67,6 +68,11 @@ class Trace:
         self.inputs: set[Value] = set()  # arrays that the caller sees
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
         self.walked: list[Value] = []  # over whose elements loops go, which are read at each trip
+        self.loops = 0  # of the user's, that run
+        self.private: list[FuncOp] = []  # functions of the module that others name
+        self.imported: dict[
+            FuncOp, FuncOp
+        ] = {}  # those that are of other modules, by what they were
         self.long_loops: set[CodeType] = set()  # bodies that were better as one loop
         self.longer_than: dict[CodeType, int] = {}  # ops that a trip of a loop's body is more than
         self.changed_in: dict[CodeType, Sequence[Any]] = {}  # what trips of a loop's body carried
@@ -204,13 +210,15 @@ class Trace:
 
     @contextmanager
     def walking(self, arrays: Sequence[Value]) -> Generator[None]:
-        """A loop goes over the elements of arrays."""
+        """A loop runs, over the elements of arrays if of any."""
         before = self.walked
         self.walked = [*before, *arrays]
+        self.loops += 1
         try:
             yield
         finally:
             self.walked = before
+            self.loops -= 1
 
     def visible(self, value: SSAValue) -> bool:
         """Whether the value's block is one of those being built."""
@@ -275,7 +283,8 @@ class Trace:
         if self.assumptions:
             function.attributes[ASSUME] = DimsAttr(tuple(a.dim for a in self.assumptions))
         function.attributes.update(unrolled_attributes(self.unrolled))
-        return ModuleOp([function], {"mlc.numerics": StringAttr(numerics)})
+        used = used_by(function, self.private)
+        return ModuleOp([function, *used], {"mlc.numerics": StringAttr(numerics)})
 
 
 def _argument_attributes(name: str, layout: str, unit: str, donated: int | None) -> DictionaryAttr:

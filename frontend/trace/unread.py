@@ -4,13 +4,14 @@ Checks whose values nothing reads: `x[n]` raises IndexError also where the eleme
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import reduce
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import shape_of
 from mlc.dialects.dtypes import I64
+from mlc.dialects.tensor.calls import FunctionUse, uses_of_functions
 from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend.trace.trace import Trace
 from mlc.frontend.trace.tracer import Tracer
@@ -32,7 +33,24 @@ def unread_checks(trace: Trace, results: Sequence[SSAValue]) -> tuple[list[SSAVa
     unread = [op for op in checks if op.results[0] not in read and _question(op) not in asked]
     numbers = [op for op in unread if op in outside and not shape_of(op.results[0].type)]
     once = {_question(op): op.results[0] for op in numbers}
-    return [_together(trace, [*once.values()])] if once else [], len(numbers) < len(unread)
+    hidden = any(_is_unread_in(use, read, trace) for use in uses_of_functions(trace.block))
+    others = hidden or len(numbers) < len(unread)
+    return [_together(trace, [*once.values()])] if once else [], others
+
+
+def _is_unread_in(use: FunctionUse, read: Container[SSAValue], trace: Trace) -> bool:
+    """Whether something may fail in a function that is used, and its results do not need it."""
+    from mlc.passes.tensor.dce import needed
+
+    function = next(f for f in trace.private if f.sym_name.data == use.callee_name)
+    block = function.body.block
+    assert block.last_op is not None
+    ends = zip(block.last_op.operands, use.results, strict=False)
+    own = needed(block, [value for value, result in ends if result in read])
+    checks = (op for op in block.walk() if isinstance(op, TensorOp) and op.may_fail)
+    return any(op.results[0] not in own for op in checks) or any(
+        _is_unread_in(inner, own, trace) for inner in uses_of_functions(block)
+    )
 
 
 def _question(op: Operation) -> tuple[object, ...]:

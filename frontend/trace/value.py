@@ -6,13 +6,14 @@ one, or one of several that branches chose.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
+from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.tensor.bitwise import AndOp, NotOp, OrOp
@@ -223,6 +224,10 @@ class Value:
             assert self._pending is not None
             self._value = self.owner.read_hidden(*self._pending)
         return self._value
+
+    def is_made_in(self, blocks: Container[Block | None]) -> bool:
+        """Whether it stands for a value of one of these blocks."""
+        return self._value is not None and block_of(self._value) in blocks
 
     def from_outside(self) -> tuple[Array, HiddenInput] | None:
         """The array from outside that this is, with the way to it; None of what was computed."""

@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.calls import PullBackOp, PushForwardOp, numbers_attribute
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.letters import spell
-from mlc.frontend.errors import LeakError, NotSupportedError, at_user_lines, located
+from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.trace.containers import Leaf, flatten
+from mlc.frontend.trace.private import private_function
 from mlc.frontend.trace.regions import Carry
 from mlc.frontend.trace.subprogram import (
     Subprogram,
@@ -40,11 +42,6 @@ from mlc.frontend.transforms.derivative_arguments import (
     main_part,
     places_of,
 )
-from mlc.lazy_dataclass import dataclass
-from mlc.passes.tensor.derivative.active import Varied
-from mlc.passes.tensor.derivative.emit import Emitter, read_inside
-from mlc.passes.tensor.derivative.forward import push_forward
-from mlc.passes.tensor.derivative.reverse import pull_back
 
 Renamed = dict[SSAValue, SSAValue]
 
@@ -81,16 +78,9 @@ def _gradient(name: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool)
         positions = places_of(name, args, numbers)
         inputs = chosen(name, args, positions)
         sub = with_arguments(name, f, inputs, positions, args, kwargs)
-        loss = loss_of(name, sub, has_aux)
-        values = sub.outputs
-        into = Block(arg_types=[values[0].type])
-        seeds = [into.args[0], *(None for _ in values[1:])]
-        with at_user_lines():
-            values, found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
-        values = inline(sub.block, inputs.values, values)
-        sub.settle(values)
-        ones = full(here().b, 1.0, loss, ())
-        gradients = filled(inputs, place(into, [ones], found))
+        ones = full(here().b, 1.0, loss_of(name, sub, has_aux), ())
+        values, found = _pulled_back(f, sub, inputs, ones)
+        gradients = filled(inputs, found)
         gradient = gradients[0] if one else gradients
         outcome = results(sub.outcome, values)
         if name == "value_and_grad":
@@ -98,6 +88,21 @@ def _gradient(name: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool)
         return (gradient, outcome[1]) if has_aux else gradient
 
     return transformed_once(f, (name, numbers, one, has_aux), lambda: Transformed(f, run))
+
+
+def _pulled_back(
+    f: Callable[..., Any], sub: Subprogram, inputs: Carry, seed: SSAValue
+) -> tuple[list[SSAValue], Sequence[SSAValue | None]]:
+    """What the function gives, and the cotangents of its inputs for that of its first result."""
+    if (function := private_function(sub, inputs.values, f, once=True)) is not None:
+        wrt = numbers_attribute(range(len(inputs.values)))
+        return function.use(PullBackOp, [seed], wrt=wrt, of=numbers_attribute([0]))
+    from mlc.frontend.transforms.at_once import place, pulled
+
+    sub, values, into, found = pulled(sub, 1)
+    values = inline(sub.block, inputs.values, values)
+    sub.settle(values)
+    return values, place(into, [seed], found)
 
 
 def loss_of(name: str, sub: Subprogram, has_aux: bool) -> DType:
@@ -159,14 +164,11 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     check_callable("vjp", f)
     if current() is None:
         return _vjp_outside(f, primals, has_aux)
-    inputs = chosen("vjp", primals, range(len(primals)), integers=True)
-    sub = with_arguments("vjp", f, inputs, range(len(primals)), primals, {})
-    values = sub.outputs
+    from mlc.frontend.transforms.at_once import Later, pulled
+
+    inputs, sub = _argued("vjp", f, primals, has_aux)
     main = main_part(sub.outcome, has_aux)
-    into = Block(arg_types=[x.type for x in values[: len(main.arrays)]])
-    seeds = [*into.args, *(None for _ in values[len(main.arrays) :])]
-    with at_user_lines():
-        values, found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
+    sub, values, into, found = pulled(sub, len(main.arrays))
     outputs = inline(sub.block, inputs.values, values)
     sub.settle(outputs)
     outcome = results(sub.outcome, outputs)
@@ -204,18 +206,33 @@ def jvp(
             )
     if current() is None:
 
-        def pushed(primals: Any, tangents: Any) -> Any:
+        def run(primals: Any, tangents: Any) -> Any:
             return jvp(f, primals, tangents, has_aux)
 
-        made = transformed_once(f, ("jvp", has_aux), lambda: Transformed(pushed, pushed))
+        made = transformed_once(f, ("jvp", has_aux), lambda: Transformed(run, run))
         return made(tuple(primals), tuple(tangents))
-    inputs, sub, _, values, found = _pushed("jvp", f, tuple(primals), has_aux)
+    inputs, sub = _argued("jvp", f, tuple(primals), has_aux)
     main = main_part(sub.outcome, has_aux)
     given = like("jvp", inputs, tuple(tangents))
-    outputs = inline(sub.block, [*inputs.values, *given], values)
-    sub.settle(outputs)
-    renamed: Renamed = dict(zip(sub.block.args, [*inputs.values, *given], strict=True))
-    moved = [None if x is None else renamed.get(x, x) for x in found[: len(main.arrays)]]
+    if (function := private_function(sub, inputs.values, f, once=True)) is not None:
+        wrt = [k for k, x in enumerate(inputs.arrays) if x.row.is_inexact]
+        of = [k for k, x in enumerate(main.arrays) if x.row.is_inexact]
+        outputs, tangents_of = function.use(
+            PushForwardOp,
+            [given[k] for k in wrt],
+            wrt=numbers_attribute(wrt),
+            of=numbers_attribute(of),
+        )
+        by_number = dict(zip(of, tangents_of, strict=True))
+        moved = [by_number.get(k) for k in range(len(main.arrays))]
+    else:
+        from mlc.frontend.transforms.at_once import pushed
+
+        sub, _, values, found = pushed(sub)
+        outputs = inline(sub.block, [*inputs.values, *given], values)
+        sub.settle(outputs)
+        renamed: Renamed = dict(zip(sub.block.args, [*inputs.values, *given], strict=True))
+        moved = [None if x is None else renamed.get(x, x) for x in found[: len(main.arrays)]]
     outcome = results(sub.outcome, outputs)
     tangent = filled(results_carry(main, outputs), moved)
     return (outcome[0], tangent, outcome[1]) if has_aux else (outcome, tangent)
@@ -237,8 +254,11 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
             return jvp(f, primals, tangents, has_aux)[1]
 
         return (found[0], push, found[1]) if has_aux else (found, push)
-    inputs, sub, tangents, values, found = _pushed("linearize", f, primals, has_aux)
-    linear, kept = _split(sub.block, tangents)
+    from mlc.frontend.transforms.at_once import Later, pushed, split
+
+    inputs, sub = _argued("linearize", f, primals, has_aux)
+    sub, tangents, values, found = pushed(sub)
+    linear, kept = split(sub.block, tangents)
     values = [kept.get(x, x) for x in values]
     arguments = dict(zip(tangents, linear.args, strict=True))
     found = [None if x is None else arguments.get(x, x) for x in found]
@@ -252,100 +272,14 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     return (outcome[0], later, outcome[1]) if has_aux else (outcome, later)
 
 
-def _pushed(
+def _argued(
     name: str, f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool
-) -> tuple[Carry, Subprogram, list[SSAValue], list[SSAValue], list[SSAValue | None]]:
-    """Arguments, traced function, its new arguments for tangents, outputs and their tangents."""
+) -> tuple[Carry, Subprogram]:
+    """The arguments, and the function traced for them."""
     inputs = chosen(name, primals, range(len(primals)), integers=True)
     sub = with_arguments(name, f, inputs, range(len(primals)), primals, {})
     main_part(sub.outcome, has_aux)
-    arguments = list(sub.block.args)
-    tangents: list[SSAValue] = [
-        sub.block.insert_arg(x.type, len(sub.block.args)) for x in arguments
-    ]
-    with at_user_lines():
-        values, found = push_forward(sub.block, sub.outputs, arguments, tangents)
-    return inputs, sub, tangents, values, found
-
-
-def _split(block: Block, tangents: Sequence[SSAValue]) -> tuple[Block, Renamed]:
-    """
-    Takes the ops that depend on the tangents out of the block, into one of their own. What results
-    of theirs that do not depend on them are called in the block is given second.
-    """
-    kept: Renamed = {}
-    linear = Block(arg_types=[x.type for x in tangents])
-    depends = Varied(tangents).mark(block.ops)
-    zeros = Emitter(Block())
-    for op in list(block.ops):
-        if not any(x in depends for x in op.results):
-            continue
-        if not all(x in depends for x in op.results):  # a loop: without tangents it stays, too
-            read = [*op.operands, *read_inside(op)]
-            renamed = {x: zeros.zeros(x.type) for x in read if x in depends}
-            stays = op.clone(renamed)
-            block.insert_op_before(stays, op)
-            for old, new in zip(op.results, stays.results, strict=True):
-                if old not in depends:
-                    old.replace_all_uses_with(new)
-                    kept[old] = new
-        op.detach()
-        linear.add_op(op)
-    first = block.first_op
-    for op in list(zeros.block.ops):
-        op.detach()
-        if first is None:
-            block.add_op(op)
-        else:
-            block.insert_op_before(op, first)
-    for old, new in zip(tangents, linear.args, strict=True):
-        old.replace_all_uses_with(new)
-    return linear, kept
-
-
-@dataclass
-class Later:
-    """
-    A linear function that is called later, and more than once: a pulled-back or pushed-forward
-    block over values of the program.
-    """
-
-    name: str
-    block: Block
-    given: Carry  # what the block's arguments are like
-    found: list[SSAValue | None]  # what it gives for each array of `gives`
-    gives: Carry
-    one: bool = False  # given as several arguments, gives one container
-
-    def __call__(self, *values: Any) -> Any:
-        """Its value, as ops of the program."""
-        value = values if self.one else values[0]
-        arguments = like(self.name, self.given, value)
-        block, found = copy_of(self.block, self.found)
-        _check_visible(self.name, block)
-        return filled(self.gives, place(block, arguments, found))
-
-
-def copy_of(block: Block, values: Sequence[SSAValue | None]) -> tuple[Block, list[SSAValue | None]]:
-    """A copy of a block, and what values of it are called there."""
-    new = Block(arg_types=[x.type for x in block.args])
-    renamed: Renamed = dict(zip(block.args, new.args, strict=True))
-    Emitter(new).copies(block.ops, renamed)
-    return new, [None if x is None else renamed.get(x, x) for x in values]
-
-
-def _check_visible(name: str, block: Block) -> None:
-    trace = here()
-    inside = {*block.args, *(x for op in block.ops for x in op.results)}
-    for op in block.ops:
-        for x in (*op.operands, *read_inside(op)):
-            if x not in inside and not trace.visible(x):
-                message = (
-                    f"{name}: the function that it gave is called outside of the loop or branch"
-                    " that it is from; expected a call inside, where its values are known."
-                )
-                remedy = f"Return what it gives, or call mlc.{name} where this call is."
-                raise located(LeakError, message, remedy=remedy)
+    return inputs, sub
 
 
 # what these share
@@ -384,15 +318,6 @@ def with_arguments(
         return outcome
 
     return subprogram(name, inputs, run, passes=True)
-
-
-def place(
-    block: Block, arguments: Sequence[SSAValue], values: Sequence[SSAValue | None]
-) -> list[SSAValue | None]:
-    """Puts a block into the program; its values as they are called afterwards."""
-    renamed: Renamed = dict(zip(block.args, arguments, strict=True))
-    inline(block, arguments, ())
-    return [None if x is None else renamed.get(x, x) for x in values]
 
 
 def filled(carry: Carry, values: Sequence[SSAValue | None]) -> Any:

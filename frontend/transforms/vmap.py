@@ -8,12 +8,13 @@ program of all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects.dims import Dim, shape_of, tensor_type
+from mlc.dialects.dims import Dim, DimsAttr, shape_of, tensor_type
 from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.calls import BatchOp, numbers_attribute
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import OpBuilder
 from mlc.dialects.tensor.shape import broadcast_to
@@ -21,6 +22,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import is_operand, lift
 from mlc.frontend.trace.containers import children_of, flatten, leaf_names, unflatten
 from mlc.frontend.trace.effects import effects_of
+from mlc.frontend.trace.private import private_function
 from mlc.frontend.trace.regions import Carry
 from mlc.frontend.trace.subprogram import (
     Subprogram,
@@ -33,7 +35,9 @@ from mlc.frontend.trace.symbolic import as_dim
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.tensor.batching.block import Lane, batch_block, from_front, to_front
+
+if TYPE_CHECKING:
+    from mlc.passes.tensor.batching.block import Lane
 
 Axis = int | None
 
@@ -64,7 +68,7 @@ def vmap(
     def run(*args: Any, **kwargs: Any) -> Any:
         mapped = _mapped(args, kwargs, in_axes, axis_size)
         sub = _one_example(f, mapped, args, kwargs)
-        return _results(mapped, sub, out_axes)
+        return _results(f, mapped, sub, out_axes)
 
     leaves = [flatten(axes) for axes in (in_axes, out_axes)]
     key = ("vmap", *((tuple(found), structure) for found, structure in leaves), axis_size)
@@ -212,27 +216,79 @@ def _row_type(x: Tracer, axis: int) -> Attribute:
     return tensor_type(x.row.ir, (*x.dims[:axis], *x.dims[axis + 1 :]))
 
 
-def _results(mapped: _Mapped, sub: Subprogram, out_axes: Any) -> Any:
+def _results(f: Callable[..., Any], mapped: _Mapped, sub: Subprogram, out_axes: Any) -> Any:
     """What the function gives for all examples."""
+    outcome = sub.outcome
+    axes = _axes_of("out_axes", out_axes, outcome.container(), "the result")
+    leaves = zip(outcome.names, outcome.leaves, axes, strict=True)
+    ends = [(name, axis) for name, leaf, axis in leaves if isinstance(leaf, Tracer)]
+    pairs = zip(ends, sub.outputs, strict=False)
+    places = [_place(*end, len(shape_of(value.type)) + 1) for end, value in pairs]
+    values = _later(f, mapped, sub, places)
+    if values is None:
+        names = [name for name, _ in ends]
+        values = _at_once(mapped, sub, list(zip(names, places, strict=True)))
+    trace = here()
+    made = [
+        Tracer(trace, value, weak=x.weak and place is None)
+        for value, x, place in zip(values, outcome.arrays, places, strict=True)
+    ]
+    return outcome.with_arrays(made).container()
+
+
+def _place(name: str, axis: Axis, rank: int) -> Axis:
+    """Where a result of so many axes has the examples."""
+    if axis is None:
+        return None
+    if not -rank <= axis < rank:
+        message = (
+            f"vmap: {name} has {rank} axes with that of the examples, and out_axes has {axis} for"
+            f" it; expected an axis from {-rank} to {rank - 1}."
+        )
+        raise located(ShapeError, message)
+    return axis % rank
+
+
+def _later(
+    f: Callable[..., Any], mapped: _Mapped, sub: Subprogram, places: Sequence[Axis]
+) -> Sequence[SSAValue] | None:
+    """Its results where the function stays one of the module; None where it does not."""
+    if None in places:  # whether such a result differs is known when it is written out
+        return None
+    function = private_function(sub, [x.value for x in mapped.arrays], f, once=False)
+    if function is None:
+        return None
+    around = [None] * (len(function.arguments) - len(mapped.axes))
+    properties: dict[str, Attribute] = {
+        "in": numbers_attribute([*mapped.axes, *around]),
+        "out": numbers_attribute(places),
+        "size": DimsAttr((mapped.size,)),
+    }
+    return function.use(BatchOp, (), **properties)[0]
+
+
+def _at_once(
+    mapped: _Mapped, sub: Subprogram, ends: Sequence[tuple[str, Axis]]
+) -> Sequence[SSAValue]:
+    """Its results where its ops are part of the program."""
+    from mlc.passes.tensor.batching.block import Lane, batch_block, to_front
+
+    sub = sub.written_out()
     trace = here()
     b = OpBuilder(trace.scopes[-1].add_op)  # ops keep the lines of the user's function
     lanes = [Lane(to_front(b, x.value, axis), batched=True) for x, axis in _pairs(mapped)]
     found = iter(batch_block(sub.block, sub.outputs, lanes, mapped.size, b))
-    outcome = sub.outcome
-    axes = _axes_of("out_axes", out_axes, outcome.container(), "the result")
-    made: list[Tracer] = []
-    for name, leaf, axis in zip(outcome.names, outcome.leaves, axes, strict=True):
-        if isinstance(leaf, Tracer):
-            weak = leaf.weak and axis is None
-            made.append(Tracer(trace, _placed(b, next(found), axis, mapped.size, name), weak=weak))
+    made = [_placed(b, next(found), axis, mapped.size, name) for name, axis in ends]
     if sub.effects and (beside := effects_of(trace)) is not None:
         pairs = [(x, Tracer(trace, next(found).value)) for x, _ in sub.effects]
         sub.settle(beside.examples(pairs))
-    return outcome.with_arrays(made).container()
+    return made
 
 
-def _placed(b: OpBuilder, lane: Lane, axis: Axis, size: Dim, name: str) -> Any:
+def _placed(b: OpBuilder, lane: Lane, axis: Axis, size: Dim, name: str) -> SSAValue:
     """A result with the examples along `axis`."""
+    from mlc.passes.tensor.batching.block import from_front
+
     value = lane.value
     if axis is None:
         if lane.batched:
@@ -241,11 +297,4 @@ def _placed(b: OpBuilder, lane: Lane, axis: Axis, size: Dim, name: str) -> Any:
         return value
     if not lane.batched:
         value = broadcast_to(b, value, (size, *shape_of(value.type)))
-    rank = len(shape_of(value.type))
-    if not -rank <= axis < rank:
-        message = (
-            f"vmap: {name} has {rank} axes with that of the examples, and out_axes has {axis} for"
-            f" it; expected an axis from {-rank} to {rank - 1}."
-        )
-        raise located(ShapeError, message)
-    return from_front(b, value, axis % rank)
+    return from_front(b, value, axis)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
-from mlc.dialects.dims import Dim, as_tensor, shape_of, tensor_type
+from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.program import SYMBOLS, symbols_of
-from mlc.dialects.tensor.op import OpBuilder
-from mlc.dialects.tensor.shape import broadcast_to
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.tensor.batching.block import Lane, batch_block, from_front, to_front
+from mlc.passes.tensor.made_of import batched
 from mlc.passes.wellformed import check_unplanned
 
 Axes = tuple[int | str, ...]
@@ -58,35 +56,12 @@ class BatchPass(ModulePass):
 
     def _batch(self, function: FuncOp) -> None:
         size = self._size(function)
-        old = function.body.block
-        end = old.last_op
-        assert isinstance(end, ReturnOp)
         types = function.function_type
         ins = self._axes("in-axes", self.in_axes, list(types.inputs))
         outs = self._axes("out-axes", self.out_axes, list(types.outputs))
         if all(axis is None for axis in ins):
             raise ValueError(f"{self.name}: no argument of {function.sym_name.data} is batched")
-        block = Block(
-            arg_types=[_widened(x.type, axis, size) for x, axis in zip(old.args, ins, strict=True)]
-        )
-        b = OpBuilder(block.add_op)
-        lanes: list[Lane] = []
-        for argument, new, axis in zip(old.args, block.args, ins, strict=True):
-            new.name_hint = argument.name_hint
-            value = new if axis is None else to_front(b, new, axis)
-            lanes.append(Lane(value, axis is not None))
-        found = batch_block(old, list(end.operands), lanes, size, b)
-        results = [
-            self._result(b, k, lane, axis, size)
-            for k, (lane, axis) in enumerate(zip(found, outs, strict=True))
-        ]
-        block.add_op(ReturnOp(*results))
-        function.detach_region(0)
-        function.add_region(Region(block))
-        kinds: list[Attribute] = [x.type for x in results]
-        function.properties["function_type"] = FunctionType.from_lists(
-            [x.type for x in block.args], kinds
-        )
+        batched(function, ins, outs, size)
 
     def _size(self, function: FuncOp) -> Dim:
         """The size; a symbol becomes one of the function's."""
@@ -123,23 +98,3 @@ class BatchPass(ModulePass):
                     f" {-rank} to {rank - 1}"
                 )
         return found
-
-    def _result(self, b: OpBuilder, k: int, lane: Lane, axis: int | None, size: Dim) -> SSAValue:
-        if axis is None:
-            if lane.batched:
-                raise ValueError(
-                    f"{self.name}: result {k} depends on batched arguments; expected an axis for it"
-                )
-            return lane.value
-        value = lane.value
-        if not lane.batched:
-            value = broadcast_to(b, value, (size, *shape_of(value.type)))
-        return from_front(b, value, axis)
-
-
-def _widened(kind: Attribute, axis: int | None, size: Dim) -> Attribute:
-    """The type with the batch axis."""
-    if axis is None:
-        return kind
-    dims = shape_of(kind)
-    return tensor_type(as_tensor(kind).element_type, (*dims[:axis], size, *dims[axis:]))

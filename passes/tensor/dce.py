@@ -12,12 +12,13 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.bind import BindOp, symbols_in
+from mlc.dialects.tensor.calls import FunctionUse
 from mlc.dialects.tensor.control import ControlOp, WhileOp, YieldOp, yield_of
 from mlc.dialects.tensor.op import TensorOp
 from mlc.lazy_dataclass import dataclass
 
 V = TypeVar("V", bound=SSAValue)
-PURE = (TensorOp, ControlOp, KernelOp)
+PURE = (TensorOp, ControlOp, FunctionUse, KernelOp)
 
 
 @dataclass(frozen=True)

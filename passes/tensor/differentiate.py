@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.program import ASSUME, SYMBOLS
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.tensor.derivative.emit import Emitter, is_differentiable
-from mlc.passes.tensor.derivative.forward import push_forward
-from mlc.passes.tensor.derivative.reverse import pull_back
+from mlc.passes.tensor.derivative.emit import is_differentiable
+from mlc.passes.tensor.made_of import pulled_back, pushed_forward
 from mlc.passes.wellformed import check_unplanned
 
 
@@ -50,30 +50,23 @@ class DifferentiatePass(ModulePass):
 
     def _derivative(self, function: FuncOp) -> FuncOp:
         new = function.clone()
-        block = new.body.block
-        inputs = self._inputs(function.sym_name.data, block)
-        last = block.last_op
-        assert isinstance(last, ReturnOp)
-        outputs = list(last.operands)
-        block.erase_op(last)
+        wrt = self._wrt(function.sym_name.data, new.body.block)
+        every = range(len(function.function_type.outputs))
         if self.mode == "forward":
-            suffix, results = "jvp", _forward(block, inputs, outputs)
+            pushed_forward(new, wrt, every)
         else:
-            suffix, results = "vjp", _reverse(block, inputs, outputs)
-        block.add_op(ReturnOp(*results))
-        made = FuncOp(
-            f"{function.sym_name.data}_{suffix}",
-            ([x.type for x in block.args], [x.type for x in results]),
-            Region(new.body.detach_block(block)),
-        )
+            pulled_back(new, wrt, every)
+        suffix = "jvp" if self.mode == "forward" else "vjp"
+        kind = new.function_type
+        made = FuncOp(f"{function.sym_name.data}_{suffix}", kind, new.detach_region(0))
         for name in (SYMBOLS, ASSUME):
             if name in function.attributes:
                 made.attributes[name] = function.attributes[name]
         return made
 
-    def _inputs(self, name: str, block: Block) -> list[SSAValue]:
+    def _wrt(self, name: str, block: Block) -> Sequence[int]:
         if self.wrt is None:
-            return [x for x in block.args if is_differentiable(x)]
+            return [k for k, x in enumerate(block.args) if is_differentiable(x)]
         for position in self.wrt:
             if not 0 <= position < len(block.args):
                 raise DTypeError(
@@ -85,33 +78,4 @@ class DifferentiatePass(ModulePass):
                     f"mlc-differentiate: argument {position} of @{name} is"
                     f" {block.args[position].type}, which has no derivative"
                 )
-        return [block.args[k] for k in self.wrt]
-
-
-def _more(block: Block, values: list[SSAValue], prefix: str) -> list[SSAValue]:
-    """New arguments, typed as the values."""
-    found: list[SSAValue] = []
-    for x in values:
-        argument = block.insert_arg(x.type, len(block.args))
-        argument.name_hint = f"{prefix}{x.name_hint}" if x.name_hint else None
-        found.append(argument)
-    return found
-
-
-def _forward(block: Block, inputs: list[SSAValue], outputs: list[SSAValue]) -> list[SSAValue]:
-    tangents = _more(block, inputs, "d")
-    values, found = push_forward(block, outputs, inputs, tangents)
-    return [*values, *_present(block, values, found)]
-
-
-def _reverse(block: Block, inputs: list[SSAValue], outputs: list[SSAValue]) -> list[SSAValue]:
-    cotangents = _more(block, outputs, "bar_")
-    ops = list(block.ops)
-    seeds = [c if is_differentiable(x) else None for c, x in zip(cotangents, outputs, strict=True)]
-    values, found = pull_back(ops, outputs, inputs, block, seeds)
-    return [*values, *_present(block, inputs, found)]
-
-
-def _present(block: Block, values: list[SSAValue], found: list[SSAValue | None]) -> list[SSAValue]:
-    """Zeros where there is no derivative."""
-    return Emitter(block).or_zeros(found, values)
+        return self.wrt

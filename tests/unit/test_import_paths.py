@@ -22,7 +22,12 @@ import sys
 import numpy as np
 import mlc
 
-f = mlc.compile(lambda a, b: np.maximum(a @ b, 0).sum(axis=1))
+def both(a, b):
+    loss = mlc.value_and_grad(lambda b: np.tanh(a @ b).sum())(b)
+    return np.maximum(a @ b, 0).sum(axis=1), loss, mlc.vmap(np.sin)(a)
+
+
+f = mlc.compile(both)
 f(np.ones((5, 7), np.float32), np.ones((7, 9), np.float32))
 assert f.stats().cache_hits == int(sys.argv[1])
 levels = ("mlc.passes.", "mlc.lowering.", "mlc.dialects.tile.", "mlc.runtime.cuda.")
@@ -31,7 +36,7 @@ print(*(name for name in sys.modules if name.startswith(levels)))
 
 
 def test_what_a_cache_has_takes_no_compiler(tmp_path: Path) -> None:
-    """The first process compiles; the next one traces, loads and calls."""
+    """The first process compiles and differentiates; the next one traces, loads and calls."""
     (tmp_path / "once.py").write_text(CALLED_ONCE)
     environment = {**os.environ, "MLC_CACHE_DIR": str(tmp_path / "cache")}
     environment.pop("MLC_DUMP", None)

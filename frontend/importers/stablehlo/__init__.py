@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from mlc.dialects.dims import Shape
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.lowered import Lowered
-from mlc.frontend.call.spec import TensorSpec
+from mlc.frontend.call.spec import TensorSpec, open_sizes
 from mlc.frontend.call.stats import Stats
 from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.importers.stablehlo.program import (
@@ -40,7 +39,9 @@ class Imported:
         self._module, self._function = module, function
         self.__name__ = function.name
         self._shapes = argument_shapes(module, function)
-        self._compiled = compile_function(self._traced, dynamic=_open_sizes(self._shapes))
+        self._compiled = compile_function(
+            self._traced, dynamic=open_sizes("arguments", self._shapes)
+        )
 
     def __call__(self, *arguments: Any) -> Any:
         """The result, or a tuple of several."""
@@ -114,15 +115,6 @@ def _as_said(place: str, x: Any, kind: Kind) -> Any:
             here().assume(size.dim - n, place)
             here().assume(-size.dim + n, place)
     return x
-
-
-def _open_sizes(shapes: Sequence[Shape]) -> dict[str, dict[int, str]] | bool:
-    """The sizes that types leave open, as `mlc.compile` is told of them."""
-    found = {
-        f"arguments[{k}]": {axis: str(d) for axis, d in enumerate(shape) if d.constant is None}
-        for k, shape in enumerate(shapes)
-    }
-    return {name: axes for name, axes in found.items() if axes} or False
 
 
 def load(text: str | bytes, *, name: str = "<stablehlo>", function: str | None = None) -> Imported:
