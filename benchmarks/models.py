@@ -1,13 +1,14 @@
 # pyright: basic, reportMissingImports=false
 """
-`python -m benchmarks.models [--only NAME] [--times 8] [--fastest]`: eight models of PyTorch, first
+`python -m benchmarks.models [--only NAME] [--times 8] [--cpu]`: eight models of PyTorch, first
 call and steady time, through ONNX beside ONNX Runtime, and `torch.compile` beside inductor and
 eager.
 
 The models are those of tests/exported_models.py, so many times wider. A first call is that of a new
 function, with what compiles it, from no cache of ours (inductor's and ONNX Runtime's are as found).
-Candidates of a model take turns. Needs torch, onnx, onnxscript and onnxruntime; inductor a compiler
-of C++.
+Candidates of a model take turns. `--cpu`, where other work takes turns away: seconds of the calling
+thread (inductor compiles in other processes too). Needs torch, onnx, onnxscript and onnxruntime;
+inductor a compiler of C++.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--times", type=int, default=8)
     parser.add_argument("--dynamic", action="store_true")
-    parser.add_argument("--fastest", action="store_true", help="the least, not the median")
+    parser.add_argument("--cpu", action="store_true", help="time of the processor, on one thread")
     given, rest = parser.parse_known_args(arguments)
-    options = harness.settings(__doc__ or "", rest)
+    options = harness.settings(__doc__ or "", [*rest, *(["--threads", "1"] if given.cpu else [])])
+    clock = time.thread_time if given.cpu else time.perf_counter
     import torch
 
     from tests.exported_models import models
@@ -63,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
         compile_ = through_compile(model, inputs, given.dynamic)
         with scope(threads=options.threads):
             for rows, makers in zip(tables, (onnx, compile_), strict=True):
-                rows.add(name, makers, options, given.fastest)
+                rows.add(name, makers, options, clock)
     harness.report(options, *(rows.table() for rows in tables))
     return 0
 
@@ -119,16 +121,16 @@ class Rows:
         model: str,
         makers: Mapping[str, Callable[[], Call]],
         options: harness.Settings,
-        fastest: bool,
+        clock: harness.Clock,
     ) -> None:
         """A model's row, printed as soon as it is there."""
         calls, firsts = dict[str, Call](), dict[str, float]()
         for name, make in makers.items():
-            start = time.perf_counter()
+            start = clock()
             calls[name] = make()
             calls[name]()
-            firsts[name] = time.perf_counter() - start
-        steady = harness.medians(calls, options.rounds, options.settle_s, fastest=fastest)
+            firsts[name] = clock() - start
+        steady = harness.medians(calls, options.rounds, options.settle_s, clock)
         ratio = min(steady[name] for name in self.names[1:]) / steady["mlc"]
         self.ratios.append(ratio)
         cells = [firsts[name] for name in self.names if name != "eager"]

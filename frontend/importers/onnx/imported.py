@@ -13,11 +13,12 @@ from typing import Any, Literal
 import numpy as np
 
 from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import is_known
 from mlc.dialects.errors import DTypeError, MlcError, ShapeError
 from mlc.frontend.call.compile import Compiled
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.spec import TensorSpec
-from mlc.frontend.errors import ConcretizationError
+from mlc.frontend.errors import ConcretizationError, NotSupportedError
 from mlc.frontend.importers.onnx.graph import Model, Node, Port
 from mlc.frontend.importers.onnx.run import Run
 from mlc.frontend.importers.onnx.values import PLACES, literals
@@ -136,6 +137,12 @@ class Imported:
             what = f"{self.__name__}: input {port.name!r}"
             if port.dtype is not None and x.dtype != port.dtype:
                 raise DTypeError(f"{what} is {x.dtype}; expected {port.dtype}")
+            if not is_known(x.dtype) and port.name not in self._fixed:
+                nodes = [n.said for n in self._model.graph.nodes if port.name in n.inputs]
+                kind = "text" if x.dtype.kind in "OUS" else x.dtype
+                raise NotSupportedError(
+                    f"{what} is {kind}, which programs do not have; {', '.join(nodes)} reads it"
+                )
             if port.shape is None:
                 continue
             expected = ", ".join(str(n or "?") for n in port.shape)
