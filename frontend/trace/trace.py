@@ -270,7 +270,7 @@ class Trace:
     ) -> ModuleOp:
         """
         The module with the finished function; `donated`: result that replaces an argument;
-        `names`: of results.
+        `names`: of results, where they are of all.
         """
         places = donated or {}
         self.block.add_op(ReturnOp(*results))
@@ -285,7 +285,7 @@ class Trace:
         )
         if self.symbols:
             function.attributes["mlc.symbols"] = ArrayAttr([StringAttr(s) for s in self.symbols])
-        if names:
+        if len(names) == len(results) > 0:
             function.attributes[RESULTS] = ArrayAttr([StringAttr(name) for name in names])
         if self.assumptions:
             function.attributes[ASSUME] = DimsAttr(tuple(a.dim for a in self.assumptions))

@@ -125,7 +125,7 @@ class Imported:
             raise TypeError(
                 f"{self.__name__} has no input {unknown[0]!r}; expected {', '.join(names)}"
             )
-        self._check({k: x for k, x in given.items() if hasattr(x, "dtype")})
+        self._check({k: x for k, x in given.items() if isinstance(x, Tracer | np.ndarray)})
         return {k: x for k, x in given.items() if x is not None}
 
     def _check(self, given: Mapping[str, Any]) -> None:
@@ -135,9 +135,9 @@ class Imported:
             if (x := given.get(port.name)) is None:
                 continue
             what = f"{self.__name__}: input {port.name!r}"
-            if port.dtype is not None and x.dtype != port.dtype:
+            if port.dtype is not None and x.dtype.newbyteorder("=") != port.dtype:
                 raise DTypeError(f"{what} is {x.dtype}; expected {port.dtype}")
-            if not is_known(x.dtype) and port.name not in self._fixed:
+            if not is_known(x.dtype.newbyteorder("=")) and port.name not in self._fixed:
                 nodes = [n.said for n in self._model.graph.nodes if port.name in n.inputs]
                 kind = "text" if x.dtype.kind in "OUS" else x.dtype
                 raise NotSupportedError(
