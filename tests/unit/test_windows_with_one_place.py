@@ -1,3 +1,4 @@
+# pyright: basic
 """Convolutions whose window has one place, beside what NumPy makes of them."""
 
 from __future__ import annotations
