@@ -32,6 +32,7 @@ SETTLE_S = 0.05
 """Pause before a sample where several threads are used: twice what OpenBLAS's threads spin."""
 
 Call = Callable[[], object]
+Clock = Callable[[], float]
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
@@ -81,12 +82,17 @@ def settings(description: str, arguments: Sequence[str] | None = None) -> Settin
     return Settings(given.quick, given.threads, given.json, rounds)
 
 
-def medians(candidates: Mapping[str, Call], rounds: int, settle_s: float = 0.0) -> dict[str, float]:
+def medians(
+    candidates: Mapping[str, Call],
+    rounds: int,
+    settle_s: float = 0.0,
+    clock: Clock = time.perf_counter,
+) -> dict[str, float]:
     """Median seconds of one call of each candidate; they take turns. Each is called once before."""
     repeats: dict[str, int] = {}
     for name, call in candidates.items():
         call()
-        repeats[name] = calls_per_sample(call)
+        repeats[name] = calls_per_sample(call, clock)
     samples: dict[str, list[float]] = {name: [] for name in candidates}
     for turn in range(rounds):
         names = list(candidates)
@@ -94,7 +100,7 @@ def medians(candidates: Mapping[str, Call], rounds: int, settle_s: float = 0.0) 
             if settle_s:
                 time.sleep(settle_s)
                 candidates[name]()  # wakes its own threads
-            samples[name].append(mean_seconds(candidates[name], repeats[name]))
+            samples[name].append(mean_seconds(candidates[name], repeats[name], clock))
     return {name: statistics.median(found) for name, found in samples.items()}
 
 
@@ -128,21 +134,21 @@ def paired(
     return mine, other, statistics.median(b / a for a, b in samples)
 
 
-def calls_per_sample(call: Call) -> int:
+def calls_per_sample(call: Call, clock: Clock = time.perf_counter) -> int:
     """How many calls last `SAMPLE_S`."""
     count = 1
-    while (seconds := mean_seconds(call, count) * count) < SAMPLE_S:
+    while (seconds := mean_seconds(call, count, clock) * count) < SAMPLE_S:
         count = max(count * 2, min(count * 100, round(count * SAMPLE_S / max(seconds, 1e-9))))
     return count
 
 
-def mean_seconds(call: Call, calls: int) -> float:
+def mean_seconds(call: Call, calls: int, clock: Clock = time.perf_counter) -> float:
     """Seconds of one of so many calls."""
     turns = range(calls)
-    start = time.perf_counter()
+    start = clock()
     for _ in turns:
         call()
-    return (time.perf_counter() - start) / calls
+    return (clock() - start) / calls
 
 
 def time_text(seconds: float) -> str:

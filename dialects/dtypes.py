@@ -190,6 +190,17 @@ def numpy_dtype(dtype: np.dtype[np.generic]) -> DType:
     return found
 
 
+def is_known(dtype: np.dtype[np.generic]) -> bool:
+    """Whether programs have the dtype."""
+    return dtype in _BY_NUMPY
+
+
+def is_real(dtype: np.dtype[np.generic]) -> bool:
+    """Whether it is a real floating dtype; NumPy's `kind` is "V" of those that are ml_dtypes'."""
+    row = _BY_NUMPY.get(dtype)
+    return row is not None and row.kind == "float"
+
+
 def holds(wide: DType, narrow: DType) -> bool:
     """Whether every value of a dtype is one of another."""
     return bool(np.can_cast(narrow.numpy, wide.numpy, "safe"))

@@ -24,6 +24,9 @@ DONATED = "mlc.donated"
 UNIT = "mlc.unit"
 """Argument attribute: what its elements count, in the words of who wrote the program."""
 
+RESULTS = "mlc.results"
+"""Function attribute: the names of its first results, in the words of who wrote the program."""
+
 UNROLLED = "mlc.unrolled"
 """Function attribute: why loops of the source, by file:line, stand there trip by trip."""
 
@@ -67,12 +70,23 @@ def entry_function(module: ModuleOp) -> FuncOp:
     return public[0]
 
 
+def _names(function: FuncOp, attribute: str) -> tuple[str, ...] | None:
+    listed = function.attributes.get(attribute)
+    if not isinstance(listed, ArrayAttr):
+        return None
+    names = cast("ArrayAttr[Attribute]", listed)
+    return tuple(name.data for name in names if isinstance(name, StringAttr))
+
+
+def result_names(function: FuncOp) -> tuple[str, ...]:
+    """The names of its first results, as far as somebody has given them."""
+    return _names(function, RESULTS) or ()
+
+
 def symbols_of(function: FuncOp) -> tuple[str, ...]:
     """The function's symbols: as `SYMBOLS` lists them, else as its arguments mention them."""
-    listed = function.attributes.get(SYMBOLS)
-    if isinstance(listed, ArrayAttr):
-        names = cast("ArrayAttr[Attribute]", listed)
-        return tuple(name.data for name in names if isinstance(name, StringAttr))
+    if (listed := _names(function, SYMBOLS)) is not None:
+        return listed
     dims = [dim for t in function.function_type.inputs for dim in shape_of(t)]
     dims.sort(key=lambda dim: dim.single_symbol is None)  # plain ones first: they bind first
     return tuple(dict.fromkeys(name for dim in dims for name in sorted(dim.symbols())))

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr
+from xdsl.dialects.func import FuncOp
 
 from mlc.c_header import Header, in_c, is_taken
 from mlc.c_machine import CPUID, PLAIN, check_text
@@ -23,7 +24,7 @@ from mlc.cached_property import cached_property
 from mlc.dialects import abi, par
 from mlc.dialects.errors import MlcError
 from mlc.dialects.lapack import LapackOp, is_instead
-from mlc.dialects.program import UNIT, entry_function
+from mlc.dialects.program import UNIT, entry_function, result_names
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target.attribute import as_cpu
 from mlc.dialects.target.intrinsics import extensions_in
@@ -80,7 +81,8 @@ class CProgram:
         self.program = program
         self.team: Team = team
         self.name = program.name
-        if not re.fullmatch(r"[A-Za-z_]\w*", self.name, re.ASCII) or is_taken(self.name):
+        named = re.fullmatch(r"[A-Za-z_]\w*", self.name, re.ASCII) and self.name != "main"
+        if not named or is_taken(self.name):
             raise MlcError(f"{self.name!r} is no name in C; give the function another one")
         self.signature: EntrySignature = program.signature
         self.loops = program.loops()
@@ -246,7 +248,8 @@ class CProgram:
 
     def header(self) -> str:
         """The header for C99 and C++."""
-        names, units = self._arguments()
+        function = entry_function(self.program.at_trace())
+        names, units = self._arguments(function)
         workers = {"1": "one thread", "pthread": "threads of its own", "openmp": "OpenMP's threads"}
         needs = f", which needs {', '.join(self.needs)}" if self.needs else ""
         asks = f"; calls {', '.join(self.routines.values())}" if self.routines else ""
@@ -256,6 +259,7 @@ class CProgram:
             about=about,
             signature=self.signature,
             names=names,
+            results=tuple(map(in_c, result_names(function))),
             units=units,
             frozen=len(self.frozen),
             weights=sum(map(_room, self.frozen)) if self.in_file else 0,
@@ -264,15 +268,14 @@ class CProgram:
             team=self.team,
         ).text()
 
-    def _arguments(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _arguments(self, function: FuncOp) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Names of the arguments for C, and what they count."""
-        function = entry_function(self.program.at_trace())
         attributes = function.arg_attrs.data if function.arg_attrs else ()
         names, units = list[str](), list[str]()
         for k in range(len(self.signature.args)):
             said = attributes[k] if k < len(attributes) else DictionaryAttr({})
             name = in_c(_said(said, "mlc.name")) or f"x{k}"
-            while name in names:
+            while name in names or name in self.signature.symbols:
                 name += "_"
             names.append(name)
             units.append(_said(said, UNIT))

@@ -58,6 +58,7 @@ class Header:
     about: str  # the machine
     signature: EntrySignature
     names: tuple[str, ...]  # of the arguments
+    results: tuple[str, ...]  # names of the first results, where somebody gave them
     units: tuple[str, ...]  # of what they count; "" where nobody says
     frozen: int  # arguments at the end that the program has itself
     weights: int  # bytes of those in a file of their own
@@ -133,9 +134,15 @@ class Header:
     @cached_property
     def _outs(self) -> list[tuple[str, bool]]:
         """Where each result goes, and whether that is a place of its own."""
-        results, taken = self.signature.results, set(self.names)
-        wanted = ["out"] if len(results) == 1 else [f"out{k}" for k in range(len(results))]
-        own = [f"{name}_" if name in taken else name for name in wanted]
+        results, taken = self.signature.results, {*self.names, *self._sizes}
+        own: list[str] = []
+        for k, _ in enumerate(results):
+            name = self.results[k] if k < len(self.results) else ""
+            name = name or ("out" if len(results) == 1 else f"out{k}")
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            own.append(name)
         return [
             (name, True) if result.alias_of is None else (self.names[result.alias_of], False)
             for name, result in zip(own, results, strict=True)

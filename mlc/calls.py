@@ -22,7 +22,7 @@ from mlc.frontend.importers.mlir import read_module
 from mlc.frontend.trace.containers import flatten, unflatten
 from mlc.knobs import KnobError
 from mlc.levels import Levels
-from mlc.programs import Given, load_function, options_of_module, print_traceback
+from mlc.programs import Given, is_module, load_function, options_of_module, print_traceback
 
 Array = NDArray[Any]
 ASSUMED_SIZE = 8  # of a symbol that --random has no value for
@@ -61,7 +61,7 @@ def call_function(path: Path, name: str | None, args: argparse.Namespace, given:
     function: Callable[..., object]
     positional: list[object]
     named: dict[str, object] = {}
-    if path.suffix == ".mlir":
+    if is_module(path):
         function, positional = _module_function(path, args, given)
     else:
         function = load_function(path, name, given)

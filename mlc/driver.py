@@ -83,19 +83,21 @@ def _show(args: argparse.Namespace) -> int:
 
 def _build(args: argparse.Namespace) -> int:
     from mlc.code_files import build_llvm, build_program
+    from mlc.programs import split
 
     if args.file.endswith(".ll"):
         paths = build_llvm(args.file, args.emit, args.output, args.target)
     else:
-        program = _program(args)
+        program = _program(args, "arguments" if args.weights == "arguments" else "constants")
         program.check_contract()
+        of_python = split(args.file)[0].suffix == ".py"
         paths = build_program(
             program.levels,
             args.emit,
             args.output,
             team=args.team,
             captured=program.captured,
-            weights=args.weights,
+            weights=args.weights or ("arguments" if of_python else "freeze"),
             lapack=args.lapack,
         )
     print(*paths, sep="\n")
@@ -140,12 +142,12 @@ def _blame(args: argparse.Namespace) -> int:
     return 1
 
 
-def _program(args: argparse.Namespace) -> Opened:
-    """The program that a command line names, with the sizes that it says."""
+def _program(args: argparse.Namespace, weights: str = "constants") -> Opened:
+    """The program that a command line names, with the sizes that it says; `weights`: of a model."""
     from mlc.command_line import options_given, sizes_of
     from mlc.programs import open_program
 
-    program = open_program(args.file, args.spec, options_given(args))
+    program = open_program(args.file, args.spec, options_given(args), weights)
     program.levels.sizes = program.levels.known_sizes(sizes_of(args.sizes))
     return program
 

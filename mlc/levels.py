@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mlc.passes.report.explain.explanation import Explanation
     from mlc.passes.report.launches import LaunchReport
 
-Shown = Level | Literal["stablehlo"]
+Shown = Literal[Level, "stablehlo"]
 ASSUMED_SIZE = 1024  # of a symbol in a report that nobody gave a value
 
 
@@ -106,7 +106,8 @@ class Levels:
 
             return stablehlo_of(self.at("tensor"))
         if level not in LEVELS:
-            raise ValueError(f"no level is called {level!r}; expected one of {', '.join(LEVELS)}")
+            known = ", ".join(get_args(Shown))
+            raise ValueError(f"no level is called {level!r}; expected one of {known}")
         if level == "code":
             return self.llvm()
         return str(self.plan() if level == "plan" else self.at(level)) + "\n"

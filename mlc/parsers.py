@@ -130,9 +130,10 @@ def _build(to: argparse.ArgumentParser) -> None:
         help="of a program for C: one (the default), a pool of its own, or OpenMP's",
     )  # fmt: skip
     to.add_argument(
-        "--weights", choices=WEIGHTS, default=WEIGHTS[0],
-        help="arrays from outside the function, for C: arguments (the default), part of the code"
-        " (above 16 MiB in NAME.weights), or in NAME.weights",
+        "--weights", choices=WEIGHTS,
+        help="a model's weights, and arrays from outside a function, for C: arguments (the default"
+        " of functions), part of the code (that of models; above 16 MiB in NAME.weights), or in"
+        " NAME.weights",
     )  # fmt: skip
     to.add_argument(
         "--lapack", metavar="SUFFIX",

@@ -1,6 +1,6 @@
 """
-What a `mlc` command line names: FILE.py, FILE.py:function, FILE.mlir or FILE.onnx, as a program at
-any level.
+What a `mlc` command line names: FILE.py, FILE.py:function, FILE.mlir (text of our own dialects, or
+of StableHLO) or FILE.onnx, as a program at any level.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ from mlc.levels import Levels
 from mlc.options import Options
 from mlc.parsers import FILES
 from mlc.passes.plan.tiling.choose_tiles import LIMIT
+from mlc.text import read_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,17 +80,25 @@ class Opened:
             self.lowered.check_contract()
 
 
-def open_program(file: str, spec: str | None, given: Given) -> Opened:
-    """The program of a command line."""
+def open_program(file: str, spec: str | None, given: Given, weights: str = "constants") -> Opened:
+    """The program of a command line; `weights`: see `load_function`."""
     path, function = split(file)
-    if path.suffix != ".mlir":
-        return _lowered(path, load_function(path, function, given), spec)
+    if not is_module(path):
+        return _lowered(path, load_function(path, function, given, weights), spec)
     if spec is not None:
         raise UsageError(f"--spec: {spec!r}; {path} says the types of its arguments itself")
     module, signature = read_module(path)
     options = options_of_module(module, given)
     name = entry_function(module).sym_name.data
     return Opened(Levels(None, name, signature, options, {}, fresh=module))
+
+
+_STABLEHLO = re.compile(rb"^[^/\n]*\b(?:stablehlo|chlo|vhlo)\.\w", re.MULTILINE)
+
+
+def is_module(path: Path) -> bool:
+    """Whether a file holds a module of our own dialects, and not of StableHLO."""
+    return path.suffix == ".mlir" and not _STABLEHLO.search(path.read_bytes())
 
 
 def shown(levels: Levels, level: str, unit: str | None) -> str:
@@ -127,15 +137,23 @@ def options_of_module(module: ModuleOp, given: Given, *, runs: bool = False) -> 
 # Python files
 
 
-def load_function(path: Path, name: str | None, given: Given) -> AnyCompiled:
+def load_function(
+    path: Path, name: str | None, given: Given, weights: str = "constants"
+) -> AnyCompiled:
     """
     The compiled function called `name` of a file, or the only one there is, with its options but
-    for those given; the model of FILE.onnx.
+    for those given; the model of FILE.onnx, whose `weights` are what `mlc.onnx.load` says, or of
+    StableHLO in FILE.mlir.
     """
     if path.suffix == ".onnx":
         from mlc.frontend.importers import onnx
 
-        return onnx.load(path).compiled(**given)
+        return onnx.load(path, weights=cast("onnx.Weights", weights)).compiled(**given)
+    if path.suffix == ".mlir":
+        from mlc.frontend.importers import stablehlo
+
+        text = read_text(str(path), "StableHLO")
+        return stablehlo.load(text, name=str(path)).compiled(**given)
     if name is None:
         found = _compiled_functions(path)
         if len(found) != 1:

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from mlc.dialects.dims import Dim, DimsAttr, shape_of
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.program import ASSUME, DONATED, SYMBOLS, symbols_of
+from mlc.dialects.program import ASSUME, DONATED, RESULTS, SYMBOLS, result_names, symbols_of
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.calls import FunctionUse, uses_of_functions
@@ -119,21 +119,39 @@ def _signature_faults(function: FuncOp) -> Iterator[Fault]:
         return
     if not isinstance(function.body.block.last_op, ReturnOp):
         yield function, "the body must end with func.return"
-    if message := _symbols_fault(function):
-        yield function, message
+    for message in (_symbols_fault(function), _results_fault(function)):
+        if message:
+            yield function, message
     yield from ((function, message) for message in _donation_faults(function))
 
 
-def _symbols_fault(function: FuncOp) -> str | None:
-    listed = function.attributes.get(SYMBOLS)
+def _names_fault(function: FuncOp, attribute: str) -> str | None:
+    """What is wrong with an attribute that lists names; it may be missing."""
+    listed = function.attributes.get(attribute)
     if listed is None:
         return None
     if not isinstance(listed, ArrayAttr):
-        return f"{SYMBOLS} = {listed}; expected a list of names"
+        return f"{attribute} = {listed}; expected a list of names"
     entries = cast("tuple[Attribute, ...]", listed.data)  # pyright: ignore[reportUnknownMemberType]
     names = [entry.data for entry in entries if isinstance(entry, StringAttr)]
     if len(names) != len(entries) or len(set(names)) != len(names):
-        return f"{SYMBOLS} = {listed}; expected different names"
+        return f"{attribute} = {listed}; expected different names"
+    return None
+
+
+def _results_fault(function: FuncOp) -> str | None:
+    count, names = len(function.function_type.outputs), len(result_names(function))
+    if names > count:
+        return f"{RESULTS} = {function.attributes[RESULTS]}; expected {count} at most"
+    return _names_fault(function, RESULTS)
+
+
+def _symbols_fault(function: FuncOp) -> str | None:
+    if SYMBOLS not in function.attributes:
+        return None
+    if fault := _names_fault(function, SYMBOLS):
+        return fault
+    names, listed = symbols_of(function), function.attributes[SYMBOLS]
     said = {
         n for kind in function.function_type.inputs for d in shape_of(kind) for n in d.symbols()
     }

@@ -45,15 +45,16 @@ class Inverted(nn.Module):
 
 
 class MobileNetV3(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, times: int = 1) -> None:
         super().__init__()
+        n = 4 * times
         self.layers = nn.Sequential(
-            convolved(3, 8, 3, 2), nn.Hardswish(), Inverted(8, 16, 8, 3, 1),
-            Inverted(8, 24, 12, 3, 2), Inverted(12, 32, 12, 5, 1), convolved(12, 48, 1),
-            nn.Hardswish(),
+            convolved(3, 2 * n, 3, 2), nn.Hardswish(), Inverted(2 * n, 4 * n, 2 * n, 3, 1),
+            Inverted(2 * n, 6 * n, 3 * n, 3, 2), Inverted(3 * n, 8 * n, 3 * n, 5, 1),
+            convolved(3 * n, 12 * n, 1), nn.Hardswish(),
         )  # fmt: skip
         self.head = nn.Sequential(
-            nn.Linear(48, 32), nn.Hardswish(), nn.Dropout(0.2), nn.Linear(32, 10)
+            nn.Linear(12 * n, 8 * n), nn.Hardswish(), nn.Dropout(0.2), nn.Linear(8 * n, 10)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -86,12 +87,12 @@ class UNet(nn.Module):
 class Layer(nn.Module):
     """A transformer's layer; the norms stand before or after."""
 
-    def __init__(self, before: bool) -> None:
+    def __init__(self, before: bool, width: int) -> None:
         super().__init__()
         self.before = before
-        self.three, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.norms = nn.ModuleList([nn.LayerNorm(WIDTH) for _ in range(2)])
-        self.wide, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.three, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.norms = nn.ModuleList([nn.LayerNorm(width) for _ in range(2)])
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor, mask: Tensor, past: Tensor | None = None) -> tuple[Tensor, Tensor]:
         batch, time, _ = x.shape
@@ -110,17 +111,17 @@ class Layer(nn.Module):
 
 
 class Words(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, width: int = WIDTH) -> None:
         super().__init__()
-        self.word, self.place = nn.Embedding(WORDS, WIDTH), nn.Embedding(64, WIDTH)
-        self.norm = nn.LayerNorm(WIDTH)
+        self.word, self.place = nn.Embedding(WORDS, width), nn.Embedding(64, width)
+        self.norm = nn.LayerNorm(width)
 
 
 class Bert(Words):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList([Layer(before=False) for _ in range(LAYERS)])
-        self.pool = nn.Linear(WIDTH, WIDTH)
+    def __init__(self, width: int = WIDTH) -> None:
+        super().__init__(width)
+        self.layers = nn.ModuleList([Layer(False, width) for _ in range(LAYERS)])
+        self.pool = nn.Linear(width, width)
 
     def forward(self, words: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
         x = self.norm(self.word(words) + self.place(torch.arange(words.shape[1])))
@@ -133,9 +134,9 @@ class Bert(Words):
 class Gpt2(Words):
     """past: keys and values of the words before. (layers, 2, batch, heads, time, width)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList([Layer(before=True) for _ in range(LAYERS)])
+    def __init__(self, width: int = WIDTH) -> None:
+        super().__init__(width)
+        self.layers = nn.ModuleList([Layer(True, width) for _ in range(LAYERS)])
 
     def forward(self, words: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
         time, before = words.shape[1], past.shape[4]
@@ -150,16 +151,16 @@ class Gpt2(Words):
 
 
 class ViT(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, width: int = WIDTH) -> None:
         super().__init__()
-        self.patch = nn.Conv2d(3, WIDTH, 8, 8)
-        self.first = nn.Parameter(torch.randn(1, 1, WIDTH))
-        self.place = nn.Parameter(torch.randn(1, 17, WIDTH))
+        self.patch = nn.Conv2d(3, width, 8, 8)
+        self.first = nn.Parameter(torch.randn(1, 1, width))
+        self.place = nn.Parameter(torch.randn(1, 17, width))
         layer = nn.TransformerEncoderLayer(
-            WIDTH, HEADS, 64, 0.0, "gelu", batch_first=True, norm_first=True
+            width, HEADS, 2 * width, 0.0, "gelu", batch_first=True, norm_first=True
         )
         self.layers = nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
-        self.head = nn.Linear(WIDTH, 10)
+        self.head = nn.Linear(width, 10)
 
     def forward(self, x: Tensor) -> Tensor:
         patches = self.patch(x).flatten(2).transpose(1, 2)
@@ -204,29 +205,47 @@ def words(batch: int, time: int) -> Tensor:
     return torch.randint(0, WORDS, (batch, time))
 
 
-def cache(batch: int, time: int) -> Tensor:
-    return torch.randn(LAYERS, 2, batch, HEADS, time, WIDTH // HEADS)
+def cache(batch: int, time: int, width: int = WIDTH) -> Tensor:
+    return torch.randn(LAYERS, 2, batch, HEADS, time, width // HEADS)
 
 
-SIZES = ((2, 7), (3, 5), (4, 11))
-PHOTOS = [(images(n),) for n in (2, 3, 5)]
-MODELS: dict[str, tuple[Callable[[], nn.Module], list[Inputs], tuple[dict[int, Any], ...]]] = {
-    "ResNet-18": (lambda: ResNet18(8), PHOTOS, ({0: OPEN},)),
-    "MobileNetV3": (MobileNetV3, PHOTOS, ({0: OPEN},)),
-    "U-Net": (UNet, PHOTOS, ({0: OPEN},)),
-    "BERT": (
-        Bert, [(words(b, t), torch.ones(b, t, dtype=torch.int64)) for b, t in SIZES],
-        ({0: OPEN, 1: OPEN}, {0: OPEN, 1: OPEN}),
-    ),
-    "GPT-2": (
-        Gpt2, [(words(b, t), cache(b, p)) for b, t, p in ((2, 3, 4), (2, 2, 7), (3, 4, 9))],
-        ({0: OPEN, 1: OPEN}, {2: OPEN, 4: OPEN}),
-    ),
-    "LSTM": (Tagger, [(words(b, t),) for b, t in SIZES], ({0: OPEN, 1: OPEN},)),
-    "ViT": (ViT, PHOTOS, ({0: OPEN},)),
-    "diffusion": (
-        Diffusion, [(images(n, 8, 16), torch.rand(n) * 100) for n in (2, 3, 5)],
-        ({0: OPEN}, {0: OPEN}),
-    ),
-}  # fmt: skip
-"""Name -> the model, inputs of several sizes, and the axes that vary."""
+Model = tuple[Callable[[], nn.Module], list[Inputs], tuple[dict[int, Any], ...]]
+
+
+def models(times: int = 1, longer: int = 1) -> dict[str, Model]:
+    """
+    Name -> the model, inputs of several sizes, and the axes that vary. So many times wider than
+    they are in tests, and on texts so many times longer.
+    """
+    width, k = times * WIDTH, longer
+    photos = [(images(n),) for n in (2, 3, 5)]
+    sizes = ((2, 7 * k), (3, 5 * k), (4, 11 * k))
+    both = {0: OPEN, 1: OPEN}
+    return {
+        "ResNet-18": (lambda: ResNet18(8 * times), photos, ({0: OPEN},)),
+        "MobileNetV3": (lambda: MobileNetV3(times), photos, ({0: OPEN},)),
+        "U-Net": (lambda: UNet(4 * times), photos, ({0: OPEN},)),
+        "BERT": (
+            lambda: Bert(width),
+            [(words(b, t), torch.ones(b, t, dtype=torch.int64)) for b, t in sizes],
+            (both, both),
+        ),
+        "GPT-2": (
+            lambda: Gpt2(width),
+            [
+                (words(b, t), cache(b, p * k, width))
+                for b, t, p in ((2, 3, 4), (2, 2, 7), (3, 4, 9))
+            ],
+            (both, {2: OPEN, 4: OPEN}),
+        ),
+        "LSTM": (lambda: Tagger(times), [(words(b, t),) for b, t in sizes], (both,)),
+        "ViT": (lambda: ViT(width), photos, ({0: OPEN},)),
+        "diffusion": (
+            lambda: Diffusion(16 * times),
+            [(images(n, 8, 16 * times), torch.rand(n) * 100) for n in (2, 3, 5)],
+            ({0: OPEN}, {0: OPEN}),
+        ),
+    }
+
+
+MODELS = models()

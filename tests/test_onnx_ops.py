@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 import mlc
 from tests.onnx_graphs import body, f32, helper, model, node, onnx, ran, rng
@@ -208,3 +209,20 @@ def test_versions_of_ops() -> None:
     for opset, made, wanted in old:
         found = ran([made], {"x": x}, ["y"], opset=opset)
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, err_msg=made.op_type)
+
+
+def test_ops_of_bf16() -> None:
+    """NumPy calls it neither a float nor anything else."""
+    x = f32(1, 2, 4, 6).astype(bfloat16)
+    wide = x.astype(np.float32)
+    pool = [node("MaxPool", "x", "y i", kernel_shape=[2, 2], strides=[2, 2])]
+    found, places = ran(pool, {"x": x}, ["y", "i"], opset=22)
+    windows = wide.reshape(1, 2, 2, 2, 3, 2).max((3, 5))
+    np.testing.assert_array_equal(found.astype(np.float32), windows)
+    np.testing.assert_array_equal(wide.ravel()[places], windows)
+    scales = {"s": np.array([1, 1, 0.5, 1], np.float32)}
+    small = ran([node("Resize", "x - s", "y", mode="linear")], {"x": x}, ["y"], weights=scales)
+    halves = (wide[:, :, ::2] + wide[:, :, 1::2]) / 2
+    np.testing.assert_allclose(small.astype(np.float32), halves, rtol=1e-2, atol=1e-2)
+    least = ran([node("ReduceMax", "x", "y", keepdims=0)], {"x": x[:, :0]}, ["y"], opset=20)
+    assert least == -np.inf

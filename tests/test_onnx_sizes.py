@@ -126,7 +126,7 @@ def test_a_size_that_decides_is_part_of_the_program() -> None:
 def test_sizes_of_one_name_are_equal() -> None:
     f = load([node("MatMul", "x y", "z")], {"x": (1, ["n", "m"]), "y": (1, ["m", "k"])}, ["z"])
     assert f(f32(2, 3), f32(3, 4)).shape == (2, 4)
-    with pytest.raises(mlc.MlcError, match="the same symbol m, but they have 5 and 4"):
+    with pytest.raises(mlc.MlcError, match="both called m, but they have 5 and 4"):
         f(f32(2, 5), f32(4, 4))
 
 
@@ -155,3 +155,22 @@ def test_weights_can_be_arguments() -> None:
     assert mlc.vmap(f)(f32(5, 2, 4)).shape == (5, 6)
     with pytest.raises(ValueError, match="expected 'constants' or 'arguments'"):
         mlc.onnx.load(proto, weights="none")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_call_that_fails_leaves_nothing_behind() -> None:
+    """Sizes that vary do so whatever was wrong with the first calls."""
+    nodes = [node("Add", "x y", "s"), node("Reshape", "s shape", "z")]
+    inputs = {"x": (1, ["n", 3]), "y": (1, ["n", 3])}
+    f = load(nodes, inputs, ["z"], {"shape": np.array([2, -1])})
+    for x, y, error in (
+        (f32(1, 3), f32(4, 3), mlc.ShapeError),  # n twice
+        (f32(2, 3).astype(np.float64), f32(2, 3), mlc.DTypeError),
+        (f32(2, 4), f32(2, 4), mlc.ShapeError),
+        (f32(3, 3), f32(3, 3), mlc.ShapeError),  # nine elements in two rows
+    ):
+        with pytest.raises(error):
+            f(x, y)
+    assert f.programs() == []
+    for n in (2, 6, 4):
+        assert f(f32(n, 3), f32(n, 3)).shape == (2, n // 2 * 3)
+    assert len(f.programs()) == 1

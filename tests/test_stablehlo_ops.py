@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 import mlc
 
@@ -55,6 +56,16 @@ twos = np.array([2, 2, 2], F)
 whole = np.array([7, -8, 5, 4, -3, 0], np.int32)
 bits = np.array([[True, False, True], [False, False, True]])
 slopes = np.array([[1, 2, -1], [0.5, 0, 3]], F)
+SHORT = "tensor<2xf32>, tensor<2x?xf32, #stablehlo.bounds<?, 3>>"
+SHORTER = (
+    "%z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+    "%0 = stablehlo.set_dimension_size %a, %n, dim = 1 : (tensor<2x3xf32>, tensor<i32>)"
+    " -> tensor<2x?xf32, #stablehlo.bounds<?, 3>>\n"
+    "%1 = stablehlo.reduce(%0 init: %z) applies stablehlo.add across dimensions = [1] :"
+    " (tensor<2x?xf32, #stablehlo.bounds<?, 3>>, tensor<f32>) -> tensor<2xf32>\n"
+    "%2 = stablehlo.add %0, %0 : tensor<2x?xf32, #stablehlo.bounds<?, 3>>\n"
+    f"return %1, %2 : {SHORT}"
+)
 CASES: dict[str, tuple[str, str, str, list[Any], list[Any]]] = {
     "batch_norm_training": (
         "%s = stablehlo.constant dense<2.0> : tensor<3xf32>\n"
@@ -137,6 +148,37 @@ CASES: dict[str, tuple[str, str, str, list[Any], list[Any]]] = {
         "tensor<5xf32>", "tensor<5xui32>",
         [np.array([0x7FC00000, 0, 0x80000000, 0xFFC00000, 0xBF800000], np.uint32).view(F)],
         [np.array([0xFFC00000, 0xBF800000, 0x80000000, 0, 0x7FC00000], np.uint32)],
+    ),
+    "order of zeros and NaN of bf16": (
+        '%0 = "stablehlo.sort"(%a) <{dimension = 0 : i64}> '
+        + region(
+            "bf16", "%r = stablehlo.compare LT, %p, %q, TOTALORDER : (tensor<bf16>, tensor<bf16>)"
+            " -> tensor<i1>", "i1",
+        ) + " : (tensor<5xbf16>) -> tensor<5xbf16>\n"
+        "%1 = stablehlo.bitcast_convert %0 : (tensor<5xbf16>) -> tensor<5xui16>\n"
+        "%2 = stablehlo.reverse %0, dims = [0] : tensor<5xbf16>\n"
+        "%3 = stablehlo.compare LT, %0, %2, TOTALORDER :"
+        " (tensor<5xbf16>, tensor<5xbf16>) -> tensor<5xi1>\n"
+        "return %1, %3 : tensor<5xui16>, tensor<5xi1>",
+        "tensor<5xbf16>", "tensor<5xui16>, tensor<5xi1>",
+        [np.array([0x7FC0, 0, 0x8000, 0xFFC0, 0xBF80], np.uint16).view(bfloat16)],
+        [np.array([0xFFC0, 0xBF80, 0x8000, 0, 0x7FC0], np.uint16),
+         np.array([True, True, False, False, False])],
+    ),
+    "set_dimension_size by a constant": (
+        "%n = stablehlo.constant dense<2> : tensor<i32>\n" + SHORTER,
+        "tensor<2x3xf32>", SHORT, [x23], [x23[:, :2].sum(1), x23[:, :2] * 2],
+    ),
+    "set_dimension_size by another array's size": (
+        "%n = stablehlo.get_dimension_size %b, dim = 0 : (tensor<?xf32>) -> tensor<i32>\n"
+        + SHORTER,
+        "tensor<2x3xf32>; tensor<?xf32>", SHORT, [x23, twos[:1]],
+        [x23[:, :1].sum(1), x23[:, :1] * 2],
+    ),
+    "set_dimension_size by data": (
+        "%n = stablehlo.convert %b : (tensor<i8>) -> tensor<i32>\n" + SHORTER,
+        "tensor<2x3xf32>; tensor<i8>", SHORT, [x23, np.int8(2)],
+        [x23[:, :2].sum(1), x23[:, :2] * 2],
     ),
     "scatter by a region of its own": (
         '%0 = "stablehlo.scatter"(%a, %b, %c) <{scatter_dimension_numbers = #stablehlo.scatter<'
@@ -298,7 +340,6 @@ def test_means_what_the_specification_says(name: str) -> None:
 COLLECTIVES = (
     "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute",
     "reduce_scatter", "infeed", "outfeed", "send", "recv", "rng", "partition_id", "replica_id",
-    "set_dimension_size",
 )  # fmt: skip
 
 
@@ -313,4 +354,14 @@ def test_what_needs_other_machines_is_refused_all_at_once() -> None:
         loaded(f"{body}\nreturn %a : tensor<2xf32>", "tensor<2xf32>", "tensor<2xf32>")
     assert all(f"line {k}: {name}" in str(caught.value) for k, name in enumerate(COLLECTIVES, 2))
     assert "Unheard" in str(caught.value)
+    assert "rng, which has no key" in str(caught.value)
     assert "popcnt" in str(caught.value)
+
+
+def test_a_size_that_does_not_fit_is_an_error() -> None:
+    body = "%n = stablehlo.constant dense<4> : tensor<i32>\n" + SHORTER
+    with pytest.raises(mlc.stablehlo.StableHloError, match="the size 4 of an axis that has 3"):
+        loaded(body, "tensor<2x3xf32>", SHORT)(x23)
+    body = "%0 = stablehlo.iota dim = 0 : tensor<?xf32>\nreturn %0 : tensor<?xf32>"
+    with pytest.raises(mlc.stablehlo.StableHloError, match="expected dynamic_iota"):
+        loaded(body, "", "tensor<?xf32>")()

@@ -287,3 +287,22 @@ def test_the_entry_point_is_the_backend() -> None:
     points = tomllib.loads((root / "pyproject.toml").read_text())["project"]["entry-points"]
     group = points["torch_dynamo_backends"]
     assert EntryPoint("mlc", group["mlc"], "torch_dynamo_backends").load() is mlc.torch.backend
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_layers_of_pytorchs_fast_path(first: bool) -> None:
+    """In inference PyTorch's encoder layer, and its attention, is one op."""
+    layer = torch.nn.TransformerEncoderLayer(
+        16, 4, 32, 0.0, "gelu" if first else "relu", batch_first=True, norm_first=first
+    ).eval()
+    x, unseen = torch.randn(2, 5, 16), torch.zeros(2, 5, dtype=torch.bool)
+    unseen[1, 3:] = True
+    later = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
+    kinds = ({}, {"src_key_padding_mask": unseen}, {"src_mask": later})
+    with torch.no_grad():
+        for masks in kinds:
+            found = torch.compile(layer, backend=mlc.torch.backend)(x, **masks)
+            torch.testing.assert_close(found, layer(x, **masks), rtol=1e-4, atol=1e-5)
+        found = torch.compile(layer.self_attn, backend=mlc.torch.backend)(x, x, x)
+        torch.testing.assert_close(found, layer.self_attn(x, x, x), rtol=1e-4, atol=1e-5)
+    assert not eager_ops()

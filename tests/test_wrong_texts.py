@@ -57,6 +57,14 @@ WRONG = {
         'func.func @f(%x: tensor<?xf64, #mlc.dims<"N">>) attributes {mlc.symbols = ["M"]} {\n'
         "  func.return\n}\n"
     ),
+    "more names than results": (
+        'func.func @f(%x: tensor<4xf32>) attributes {mlc.results = ["y"]} {\n  func.return\n}\n'
+    ),
+    "two results of one name": (
+        "func.func @f(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)"
+        ' attributes {mlc.results = ["y", "y"]} {\n'
+        "  func.return %x, %x : tensor<4xf32>, tensor<4xf32>\n}\n"
+    ),
     "a size below zero": function(
         "%x: tensor<?xf32, #mlc.dims<-1>>", "tensor<4xf32>", "func.return %x : tensor<4xf32>"
     ),

@@ -175,10 +175,11 @@ class Gpt2(nn.Module):
 
 
 class Tagger(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, times: int = 1) -> None:
         super().__init__()
-        self.words, self.head = nn.Embedding(WORDS, 6), nn.Linear(10, 4)
-        self.lstm = nn.LSTM(6, 5, num_layers=2, bidirectional=True, batch_first=True)
+        inner, wide = 5 * times, 6 * times
+        self.words, self.head = nn.Embedding(WORDS, wide), nn.Linear(2 * inner, 4)
+        self.lstm = nn.LSTM(wide, inner, num_layers=2, bidirectional=True, batch_first=True)
 
     def forward(self, ids: Any) -> Any:
         return self.head(self.lstm(self.words(ids))[0]).log_softmax(-1)

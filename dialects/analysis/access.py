@@ -62,6 +62,12 @@ class Access:
     shape: Shape
     per_result: bool
 
+    @property
+    def innermost(self) -> int:
+        """The last axis of the input on which there is more than one place, else its last one."""
+        several = [k for k, size in enumerate(self.shape) if size.constant != 1]
+        return several[-1] if several else len(self.shape) - 1
+
     def is_moved_by(self, start: Shape) -> bool:
         """Whether a piece of a result that begins there reads where it is written."""
         return len(self.point) == len(start) and all(
@@ -420,7 +426,7 @@ def contiguous_votes(nest: Nest, *, of_points: bool = False) -> dict[int, int]:
             moved = [k for k, p in enumerate(access.point) if p.known and p.coefficient(axis)]
             if not moved:
                 continue
-            last = len(access.point) - 1
+            last = access.innermost
             unit = moved == [last] and access.point[last].coefficient(axis) == 1
             votes[axis] += 1 if unit else -1
     return votes

@@ -43,7 +43,7 @@ from mlc.frontend.trace.program_sizes import Room
 from mlc.frontend.trace.source import Site, definition_of
 from mlc.frontend.trace.stored import Stored, stored
 from mlc.frontend.trace.symbolic import SymbolicDim
-from mlc.frontend.trace.trace import Assumption, Trace, tracing
+from mlc.frontend.trace.trace import Assumption, Trace, names_of, tracing
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.transform import Again
 from mlc.lazy_dataclass import dataclass
@@ -253,7 +253,7 @@ def _traced(
     }
     places = {inputs.index(k): number for number, k in in_place.items()}
     counted = with_sizes(trace, ssa)
-    module = trace.finish(ssa, numerics=numerics, donated=places)
+    module = trace.finish(ssa, numerics=numerics, donated=places, names=names_of(function))
     entry_function(module).location = _location(function)
     plain = not (written or counted or outcome or stores) and _is_plain(structure, results)
     signature = _entry_signature(trace, specs, ssa, places, None if plain else True)

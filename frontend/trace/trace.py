@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from types import CodeType, FunctionType
@@ -24,7 +24,7 @@ from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.dims import Dim, DimsAttr, Shape, tensor_type
 from mlc.dialects.dtypes import DType, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError
-from mlc.dialects.program import ASSUME, DONATED, UNIT, unrolled_attributes
+from mlc.dialects.program import ASSUME, DONATED, RESULTS, UNIT, unrolled_attributes
 from mlc.dialects.tensor.calls import used_by
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp
@@ -56,6 +56,15 @@ class Assumption:
 
     dim: Dim
     because: str
+
+
+RESULT_NAMES = "__mlc_results__"
+"""Of a function: what its first results are called."""
+
+
+def names_of(function: Callable[..., Any]) -> Sequence[str]:
+    """The names of a function's first results, where whoever made it gave them."""
+    return getattr(function, RESULT_NAMES, ())
 
 
 class Trace:
@@ -265,8 +274,12 @@ class Trace:
         *,
         numerics: str = "standard",
         donated: Mapping[int, int] | None = None,
+        names: Sequence[str] = (),
     ) -> ModuleOp:
-        """The module with the finished function; `donated`: result that replaces an argument."""
+        """
+        The module with the finished function; `donated`: result that replaces an argument;
+        `names`: of results, where they are of all.
+        """
         places = donated or {}
         self.block.add_op(ReturnOp(*results))
         inputs = [argument.type for argument in self.block.args]
@@ -280,6 +293,8 @@ class Trace:
         )
         if self.symbols:
             function.attributes["mlc.symbols"] = ArrayAttr([StringAttr(s) for s in self.symbols])
+        if len(names) == len(results) > 0:
+            function.attributes[RESULTS] = ArrayAttr([StringAttr(name) for name in names])
         if self.assumptions:
             function.attributes[ASSUME] = DimsAttr(tuple(a.dim for a in self.assumptions))
         function.attributes.update(unrolled_attributes(self.unrolled))

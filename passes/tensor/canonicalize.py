@@ -16,6 +16,7 @@ from mlc.passes.tensor.padding import PAD_RULES
 from mlc.passes.tensor.rules import Rules
 from mlc.passes.tensor.strength import STRENGTH
 from mlc.passes.tensor.views import VIEW_RULES
+from mlc.passes.tensor.windows import WINDOW_RULES
 
 
 @dataclass(frozen=True)
@@ -37,5 +38,11 @@ class CanonicalizePass(ModulePass):
 @lru_cache
 def _rules(max_elements: int, max_work: int) -> Rules:
     return Rules(
-        fold_rules(max_elements, max_work), ALGEBRA, STRENGTH, VIEW_RULES, PAD_RULES, GATHER_RULES
+        fold_rules(max_elements, max_work),
+        ALGEBRA,
+        STRENGTH,
+        VIEW_RULES,
+        PAD_RULES,
+        GATHER_RULES,
+        WINDOW_RULES,
     )

@@ -145,6 +145,69 @@ def _flash_backward(
     return pull(g)
 
 
+def _heads(x: Array, w: Array, b: Array, count: int) -> Array:
+    """A product of rows, for each head. x: (batch, time, width) -> (batch, heads, time, width)."""
+    found = x @ w.T + b
+    return np.swapaxes(found.reshape((*found.shape[:2], count, -1)), 1, 2)
+
+
+def _self_attention(
+    given: Sequence[Array], heads: int, qkv: tuple[Array, Array],
+    out: tuple[Array, Array], mask: Array, kind: int | None,
+) -> tuple[Array, Array]:  # fmt: skip
+    """
+    What attention gives, and the weights; nothing is seen where a mask, of keys of each example if
+    `kind` is 1, is not zero.
+    """
+    sides = zip(given, *(np.split(x, 3) for x in qkv), strict=True)
+    q, k, v = (_heads(x, w, b, heads) for x, w, b in sides)
+    seen = None
+    if mask is not None:
+        seen = (mask[:, None, None, :] if kind == 1 else mask) == 0
+    weights = nn.softmax(_scores(q, k, seen, False, None), -1)
+    joined = np.swapaxes(weights @ v, 1, 2).reshape(given[0].shape)
+    return joined @ out[0].T + out[1], weights
+
+
+@row("_native_multi_head_attention")
+def _multi_head_attention(
+    at: At, q: Array, k: Array, v: Array, width: int, heads: int, w: Array, b: Array,
+    w_out: Array, b_out: Array, mask: Array = None, weighs: bool = True, mean: bool = True,
+    kind: int | None = None,
+) -> tuple[Array, ...]:  # fmt: skip
+    found, weights = _self_attention((q, k, v), heads, (w, b), (w_out, b_out), mask, kind)
+    if not weighs:
+        return found, None
+    return found, weights.mean(1) if mean else weights
+
+
+@row("_transformer_encoder_layer_fwd")
+def _encoder_layer(
+    at: At, x: Array, width: int, heads: int, w: Array, b: Array, w_out: Array, b_out: Array,
+    gelu: bool, first: bool, epsilon: float, scale_1: Array, bias_1: Array, scale_2: Array,
+    bias_2: Array, w_wide: Array, b_wide: Array, w_narrow: Array, b_narrow: Array,
+    mask: Array = None, kind: int | None = None,
+) -> Array:  # fmt: skip
+    """`nn.TransformerEncoderLayer` in inference."""
+
+    def attend(x: Array) -> Array:
+        return _self_attention((x, x, x), heads, (w, b), (w_out, b_out), mask, kind)[0]
+
+    def feed(x: Array) -> Array:
+        wide = x @ w_wide.T + b_wide
+        wide = nn.gelu(wide, approximate=False) if gelu else np.maximum(wide, 0)
+        return wide @ w_narrow.T + b_narrow
+
+    def norm(x: Array, scale: Array, bias: Array) -> Array:
+        return _standard(x, (2,), epsilon)[0] * scale + bias
+
+    if first:
+        x = x + attend(norm(x, scale_1, bias_1))
+        return x + feed(norm(x, scale_2, bias_2))
+    x = norm(x + attend(x), scale_1, bias_1)
+    return norm(x + feed(x), scale_2, bias_2)
+
+
 # recurrent layers
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.dims import MOST
+from mlc.dialects.dtypes import is_real
 from mlc.frontend import nn
 from mlc.frontend.importers.fx.run import ROWS, At, agreed, row
 from mlc.frontend.numpy.creation import arange, full
@@ -182,7 +183,7 @@ def _fill(at: At, x: Array, value: Any) -> Array:
 
 def _line(at: At, start: Any, step: Any) -> Array:
     line = arange(at.shape[0])
-    line = line.astype(at.dtype) if at.dtype.kind == "f" else line
+    line = line.astype(at.dtype) if is_real(at.dtype) else line
     line = line if step == 1 else line * step
     return line if isinstance(start, int) and start == 0 else line + start
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dtypes import is_real
 from mlc.frontend import nn
 from mlc.frontend.importers.fx.run import At, row
 from mlc.frontend.numpy.creation import arange
@@ -114,7 +115,7 @@ def _largest(at: At, x: Array, rank: int, found: Array, said: Any) -> Array:
     around = [(p, p + s * c) for p, s, c in
               zip(said["padding"], said["stride"], said["window"], strict=True)]  # fmt: skip
     before = [(0, 0)] * (x.ndim - rank)
-    wide = np.pad(x, before + around, constant_values=-np.inf if x.dtype.kind == "f" else 0)
+    wide = np.pad(x, before + around, constant_values=-np.inf if is_real(x.dtype) else 0)
     places = np.pad(numbers, around)
     best: Array = None
     for where in itertools.product(*(range(n) for n in said["window"])):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
+from mlc.dialects.dtypes import is_real
 from mlc.frontend.importers.onnx.graph import dtype_of
 from mlc.frontend.importers.onnx.run import ROWS, At, is_known, row, traced
 from mlc.frontend.importers.onnx.values import full, has_sizes
@@ -73,7 +74,7 @@ for _name, _function in {
 
 @row("Pow")
 def _power(at: At, x: Array, y: Array) -> Array:
-    if x.dtype.kind in "iu" and y.dtype.kind == "f":
+    if x.dtype.kind in "iu" and is_real(y.dtype):
         return np.power(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
     if x.dtype.kind in "iu":
         return np.power(x, y.astype(x.dtype))
@@ -155,7 +156,7 @@ def _as(x: Array, dtype: np.dtype[Any], *, saturates: bool) -> Array:
 def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
     """A conversion that leaves no number infinite: the largest there is stands for larger ones."""
     most = float(finfo(dtype).max)
-    wide = x if x.dtype.kind == "f" else x.astype(np.float32)
+    wide = x if is_real(x.dtype) else x.astype(np.float32)
     return np.clip(wide, scalar(wide, -most), scalar(wide, most)).astype(dtype)
 
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from inspect import Parameter, Signature
+from inspect import Parameter
 from typing import Any, Literal
 
 import numpy as np
 
 from mlc.dialects.dims import Dim
-from mlc.dialects.errors import MlcError
+from mlc.dialects.dtypes import is_known
+from mlc.dialects.errors import DTypeError, MlcError, ShapeError
 from mlc.frontend.call.compile import Compiled
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.spec import TensorSpec
-from mlc.frontend.errors import ConcretizationError
+from mlc.frontend.errors import ConcretizationError, NotSupportedError
 from mlc.frontend.importers.onnx.graph import Model, Node, Port
 from mlc.frontend.importers.onnx.run import Run
 from mlc.frontend.importers.onnx.values import PLACES, literals
+from mlc.frontend.importers.signed import signed, spelled
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.trace.trace import current
 from mlc.frontend.trace.tracer import Tracer
@@ -50,7 +52,7 @@ class Imported:
         self.inputs: tuple[Port, ...] = (*model.graph.inputs, *own)
         self.outputs: tuple[Port, ...] = model.graph.outputs
         self._fixed = tuple(port.name for port in model.graph.inputs if port.name in wanted)
-        self._symbols = _Symbols(self.inputs)
+        self._symbols = _Symbols()  # of calls that succeeded
         self._compiled: dict[Any, Compiled[..., Any]] = {}
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -67,16 +69,20 @@ class Imported:
             tuple(values),
             *((name, str(x.dtype), x.shape, x.tobytes()) for name, x in fixed.items()),
         )
+        if (known := self._compiled.get(key)) is not None:
+            return known(*values.values())
+        symbols = self._symbols
         while True:
-            known = self._compiled.get(key)
-            function = known or self._program(tuple(values), fixed)
+            function = self._program(tuple(values), fixed, symbols)
             try:
                 found = function(*values.values())
             except MlcError as error:
-                if known is not None or not self._symbols.fixed_by(error):
+                fewer = symbols.without(error)
+                if fewer is None:
                     raise
-                continue  # with fewer sizes that vary
-            self._compiled[key] = function
+                symbols = fewer
+                continue
+            self._symbols, self._compiled[key] = symbols, function
             return found
 
     def programs(self) -> list[Any]:
@@ -88,10 +94,11 @@ class Imported:
         The function with the options of `mlc.compile`. Its parameters are named like the inputs,
         as Python can spell them; what decides on shapes is static.
         """
-        return self._program(tuple(port.name for port in self.inputs), {}, **options)
+        names = tuple(port.name for port in self.inputs)
+        return self._program(names, {}, self._symbols, **options)
 
     def _program(
-        self, names: Names, fixed: Mapping[str, Any], **options: Any
+        self, names: Names, fixed: Mapping[str, Any], symbols: _Symbols, **options: Any
     ) -> Compiled[..., Any]:
         ports = {port.name: port for port in self.inputs}
         static = [name for name in names if name in self._fixed]
@@ -99,21 +106,15 @@ class Imported:
         def run(*arguments: Any) -> Any:
             return self._traced({**fixed, **dict(zip(names, arguments, strict=True))})
 
-        spelled = _spelled(names)
+        texts = dict(zip(names, spelled(names), strict=True))
         some = {
-            text: axes for name, text in zip(names, spelled, strict=True)
-            if name not in static and (axes := self._symbols.some(ports[name]))
+            text: axes for name, text in texts.items()
+            if name not in static and (axes := symbols.some(ports[name]))
         }  # fmt: skip
-        run.__name__ = run.__qualname__ = _spelled([self.__name__])[0]
-        setattr(run, "__signature__", Signature([  # noqa: B010 - of a function, as inspect reads it
-            Parameter(
-                text, Parameter.POSITIONAL_OR_KEYWORD,
-                annotation=Parameter.empty if name in static else self._symbols.spec(ports[name]),
-            )
-            for name, text in zip(names, spelled, strict=True)
-        ]))  # fmt: skip
-        kept = [text for name, text in zip(names, spelled, strict=True) if name in static]
-        return compile_function(run, **{"static": kept, "dynamic": some or False, **options})
+        kinds = [Parameter.empty if name in static else symbols.spec(ports[name]) for name in names]
+        given = {"static": [texts[name] for name in static], "dynamic": some or False, **options}
+        results = [port.name for port in self.outputs]
+        return compile_function(signed(run, self.__name__, names, kinds, results), **given)
 
     def _given(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         names = [port.name for port in self.inputs]
@@ -124,14 +125,45 @@ class Imported:
             raise TypeError(
                 f"{self.__name__} has no input {unknown[0]!r}; expected {', '.join(names)}"
             )
-        for port in self.inputs:
-            shape, rank = port.shape, getattr(given.get(port.name), "ndim", None)
-            if shape is not None and rank is not None and rank != len(shape):
-                raise TypeError(
-                    f"{self.__name__}: input {port.name!r} has {rank} axes; expected {len(shape)}"
-                    f" ({', '.join(str(n or '?') for n in shape)})"
-                )
+        self._check({k: x for k, x in given.items() if isinstance(x, Tracer | np.ndarray)})
         return {k: x for k, x in given.items() if x is not None}
+
+    def _check(self, given: Mapping[str, Any]) -> None:
+        """TypeError, DTypeError or ShapeError where an array is not what its input is."""
+        sizes: dict[str, tuple[int, str]] = {}  # by name: a number, and where it is from
+        for port in self.inputs:
+            if (x := given.get(port.name)) is None:
+                continue
+            what = f"{self.__name__}: input {port.name!r}"
+            if port.dtype is not None and x.dtype.newbyteorder("=") != port.dtype:
+                raise DTypeError(f"{what} is {x.dtype}; expected {port.dtype}")
+            if not is_known(x.dtype.newbyteorder("=")) and port.name not in self._fixed:
+                nodes = [n.said for n in self._model.graph.nodes if port.name in n.inputs]
+                kind = "text" if x.dtype.kind in "OUS" else x.dtype
+                raise NotSupportedError(
+                    f"{what} is {kind}, which programs do not have; {', '.join(nodes)} reads it"
+                )
+            if port.shape is None:
+                continue
+            expected = ", ".join(str(n or "?") for n in port.shape)
+            if x.ndim != len(port.shape):
+                raise TypeError(
+                    f"{what} has {x.ndim} axes; expected {len(port.shape)} ({expected})"
+                )
+            for axis, (said, size) in enumerate(zip(port.shape, x.shape, strict=True)):
+                if said is None or not isinstance(size, int) or port.name in self._fixed:
+                    continue
+                if isinstance(said, int):
+                    if said != size:
+                        raise ShapeError(f"{what} has the shape {x.shape}; expected ({expected})")
+                    continue
+                place = f"axis {axis} of {port.name!r}"
+                known, other = sizes.setdefault(said, (size, place))
+                if known != size:
+                    raise ShapeError(
+                        f"{self.__name__}: {other} and {place} are both called {said}, but they"
+                        f" have {known} and {size} elements"
+                    )
 
     def _traced(self, given: Mapping[str, Any]) -> Any:
         def value(name: str) -> Any:
@@ -156,9 +188,8 @@ class Imported:
 class _Symbols:
     """The sizes of a model's inputs that vary, under names that the compiler can spell."""
 
-    def __init__(self, ports: Iterable[Port]) -> None:
-        self._ports = {port.name: port for port in ports}
-        self._fixed: set[str] | None = set()  # None: all of them
+    def __init__(self, decide: frozenset[str] | None = frozenset()) -> None:
+        self._decide = decide  # those that do not vary, as they decide what is computed; None: all
 
     def spec(self, port: Port) -> Any:
         """A port's type for the compiler; no annotation where sizes of it are left open."""
@@ -184,7 +215,7 @@ class _Symbols:
         for axis, n in enumerate(port.shape or ()):
             size = n if isinstance(n, int) else self._size(n or f"{port.name}_{axis}")
             decides = isinstance(size, str) and (
-                self._fixed is None or Dim.of(size).symbols() & self._fixed
+                self._decide is None or Dim.of(size).symbols() & self._decide
             )
             found.append(None if decides else size)
         return found
@@ -195,31 +226,15 @@ class _Symbols:
         plain = re.fullmatch(r"[A-Za-z_]\w*(\s*[+*]\s*(\d+|[A-Za-z_]\w*))*", text)
         if plain and not any(map(keyword.iskeyword, re.findall(r"\w+", text))):
             return text
-        return _spelled([text])[0]
+        return spelled([text])[0]
 
-    def fixed_by(self, error: MlcError) -> bool:
-        """Whether fewer sizes vary from now on: those that decided, else all."""
-        if self._fixed is None:
-            return False
-        if isinstance(error, ConcretizationError) and (found := error.symbols - self._fixed):
-            self._fixed |= found
-            return True
-        self._fixed = None
-        return True
-
-
-def _spelled(names: Sequence[str]) -> list[str]:
-    """Names that Python can spell, each another one."""
-    found: list[str] = []
-    for name in names:
-        plain = re.sub(r"\W", "_", name, flags=re.ASCII) or "x"
-        plain = f"x{plain}" if plain[0].isdigit() or keyword.iskeyword(plain) else plain
-        count, text = 1, plain
-        while text in found:
-            count += 1
-            text = f"{plain}_{count}"
-        found.append(text)
-    return found
+    def without(self, error: MlcError) -> _Symbols | None:
+        """With fewer sizes that vary: those that decided do not, else none does; None: none did."""
+        if self._decide is None:
+            return None
+        if isinstance(error, ConcretizationError) and error.symbols - self._decide:
+            return _Symbols(self._decide | error.symbols)
+        return _Symbols(None)
 
 
 def _wanted(model: Model, nodes: Sequence[Node], wanted: set[str]) -> set[str]:

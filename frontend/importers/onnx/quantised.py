@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dtypes import is_known
 from mlc.frontend.importers.onnx.elementwise import saturated
 from mlc.frontend.importers.onnx.run import At, row
 from mlc.frontend.importers.onnx.windows import Windows, convolve
@@ -44,6 +45,8 @@ def _quantize(at: At, x: Array, scale: Array, zero: Array = None) -> Array:
         if found is None:
             raise at.refuse(f"output_dtype = {kind}, which is not supported")
         dtype = found
+    if not is_known(dtype):
+        raise at.refuse(f"results of {dtype}, which programs do not have")
     axis, block = at.get("axis", 1), int(at.get("block_size", 0))
     y = x / _along(scale, x, axis, block).astype(x.dtype)
     if dtype.kind in "iu":

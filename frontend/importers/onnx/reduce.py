@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dtypes import is_real
 from mlc.frontend.importers.onnx.run import ROWS, At, row
 from mlc.frontend.importers.onnx.shape import axes_of
 from mlc.frontend.importers.onnx.values import PLACES, counted, cut, full
@@ -35,20 +36,17 @@ def _mean(x: Array, axes: tuple[int, ...]) -> Array:
 
 def _extreme(name: str) -> Fold:
     def fold(x: Array, axes: tuple[int, ...]) -> Array:
-        empty = any(x.shape[a] == 0 for a in axes)
-        if empty:
-            if x.dtype.kind == "f":
-                end = -np.inf if name == "max" else np.inf
-            elif x.dtype.kind == "b":
-                end = name != "max"
-            else:
-                limits = np.iinfo(x.dtype)
-                end = limits.min if name == "max" else limits.max
-            shape = [1 if a in axes else n for a, n in enumerate(x.shape)]
-            return np.full(shape, end, x.dtype)
         if x.dtype.kind == "b":
             return (x.any if name == "max" else x.all)(axes, keepdims=True)
-        return getattr(x, name)(axes, keepdims=True)
+        reduce = getattr(x, name)
+        if all(isinstance(n := x.shape[a], int) and n for a in axes):
+            return reduce(axes, keepdims=True)
+        if is_real(x.dtype):
+            least, most = -np.inf, np.inf
+        else:
+            limits = np.iinfo(x.dtype)
+            least, most = limits.min, limits.max
+        return reduce(axes, keepdims=True, initial=least if name == "max" else most)
 
     return fold
 

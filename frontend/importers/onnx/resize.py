@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dtypes import is_real
 from mlc.frontend.importers.onnx.run import At, row
 
 Array = Any
@@ -134,10 +135,10 @@ class Axes:
             np.add.at(matrix, (np.arange(len(places)), np.clip(index, 0, n - 1)), share)
         if self.inside:
             matrix = matrix / matrix.sum(1, keepdims=True)
-        kind = x.dtype if x.dtype.kind == "f" else np.dtype(np.float32)
+        kind = x.dtype if is_real(x.dtype) else np.dtype(np.float32)
         moved = np.moveaxis(x, axis, -1).astype(kind) @ matrix.T.astype(kind)
         found = np.moveaxis(moved, -1, axis)
-        return found if x.dtype.kind == "f" else np.rint(found).astype(x.dtype)
+        return found if is_real(x.dtype) else np.rint(found).astype(x.dtype)
 
     def _weights(self, ratio: Known, factor: float) -> tuple[int, Known]:
         """Where the neighbours begin, and the share of each."""

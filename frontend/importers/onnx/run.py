@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mlc.dialects.errors import MlcError
+from mlc.dialects.errors import DTypeError, MlcError
 from mlc.frontend.errors import NotSupportedError, SpecialiseSignal
 from mlc.frontend.importers.onnx.graph import Body, Graph, Model, Node, OnnxError, Reader, Ref
 from mlc.frontend.importers.onnx.values import (
@@ -130,6 +130,9 @@ class Run:
         try:
             with np.errstate(all="ignore"):
                 found = function(At(self, node, values), *_with_sizes(node, inputs))
+        except DTypeError as error:  # of what programs do not have, such as four bits
+            said = str(error).partition("\n")[0]
+            raise NotSupportedError(f"{node.said}: {said}") from error
         except (MlcError, SpecialiseSignal):
             raise
         except (

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dtypes import is_real
 from mlc.frontend.importers.onnx.run import ROWS, At, row, traced
 from mlc.frontend.importers.onnx.values import arange, full, some, taken
 from mlc.frontend.numpy.creation import zeros
@@ -111,12 +112,12 @@ def convolve(x: Array, w: Array, windows: Windows, groups: int) -> Array:
     """(N, C, …) by (F, C / groups, …), over windows of the padded x."""
     from mlc.frontend import nn
 
-    if len(windows.sizes) == 2 and x.dtype.kind == "f" and not windows.empty:
+    if len(windows.sizes) == 2 and is_real(x.dtype) and not windows.empty:
         return nn.conv(
             traced(x), traced(w), stride=tuple(windows.strides), dilation=tuple(windows.apart),
             groups=groups,
         )  # fmt: skip
-    if len(windows.sizes) == 1 and x.dtype.kind == "f" and not windows.empty:
+    if len(windows.sizes) == 1 and is_real(x.dtype) and not windows.empty:
         return nn.conv(
             traced(x)[:, :, None], traced(w)[:, :, None], stride=(1, windows.strides[0]),
             dilation=(1, windows.apart[0]), groups=groups,
@@ -198,7 +199,7 @@ def _conv_transpose(at: At, x: Array, w: Array, bias: Array = None) -> Array:
 @row("MaxPool")
 def _max_pool(at: At, x: Array) -> Any:
     windows = Windows(at, x.shape[2:], at.get("kernel_shape"))
-    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    least = -np.inf if is_real(x.dtype) else np.iinfo(x.dtype).min
     wide = windows.padded(x, least)
     if len(at.node.outputs) < 2 or not at.node.outputs[1]:
         return windows.folded(wide, np.maximum, lambda v, axis: v.max(axis))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import Parameter
 from typing import Any
 
 import numpy as np
 
 from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.frontend.call.compile import Compiled
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.lowered import Lowered
-from mlc.frontend.call.spec import TensorSpec, open_sizes
+from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.call.stats import Stats
 from mlc.frontend.errors import NotSupportedError
+from mlc.frontend.importers.signed import signed
 from mlc.frontend.importers.stablehlo.program import (
     Function,
     Kind,
@@ -39,9 +42,7 @@ class Imported:
         self._module, self._function = module, function
         self.__name__ = function.name
         self._shapes = argument_shapes(module, function)
-        self._compiled = compile_function(
-            self._traced, dynamic=open_sizes("arguments", self._shapes)
-        )
+        self._compiled = self.compiled()
 
     def __call__(self, *arguments: Any) -> Any:
         """The result, or a tuple of several."""
@@ -69,14 +70,28 @@ class Imported:
         results, _ = self._run(arguments)
         return results[0] if len(results) == 1 else results
 
+    def compiled(self, **options: Any) -> Compiled[..., Any]:
+        """
+        The function with the options of `mlc.compile`, under the module's name where its own is
+        `main`. Its parameters are those of the text, of the types that it says.
+        """
+        own = self._function.name
+        name = self._module.name or own if own == "main" else own
+        names = [argument.lstrip("%") for argument in self._function.region.arguments]
+        return compile_function(signed(self._traced, name, names, self._specs()), **options)
+
     def lower(self, *arguments: Any) -> Lowered:
         """The program for these arguments; without any, for those that the text says."""
-        specs = [
+        return self._compiled.lower(*(arguments or self._specs()))
+
+    def _specs(self) -> list[Any]:
+        """The types of the arguments; of one that is no array nothing is known."""
+        return [
             TensorSpec(*shape, dtype=numpy_of(kind))
-            for shape, kind in zip(self._shapes, self._function.inputs, strict=True)
             if isinstance(kind, TensorKind)
+            else Parameter.empty
+            for shape, kind in zip(self._shapes, self._function.inputs, strict=True)
         ]
-        return self._compiled.lower(*(arguments or specs))
 
     def _run(self, arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Run]:
         run = Run(self._module)

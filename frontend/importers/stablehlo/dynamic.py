@@ -75,8 +75,21 @@ def _size(op: Op, known: KnownOf, x: Array) -> Array:
     return lift_size(x.dims[int(op.get("dimension", 0))]).astype(np.int32)
 
 
+def _set_size(op: Op, known: KnownOf, x: Array, size: Array) -> Array:
+    """`set_dimension_size`: the first elements of an axis; as many as data say, all at most."""
+    axis = int(op.get("dimension", 0))
+    there, before = x.shape[axis], (slice(None),) * axis
+    if known(size) is None:
+        return x[(*before, shapes.line(there, 0, 1) < size)]
+    (count,) = _numbers(op, known, size, "size")
+    if isinstance(count, int) and (count < 0 or (isinstance(there, int) and count > there)):
+        raise ValueError(f"the size {count} of an axis that has {there} elements")
+    return x[(*before, slice(count))]
+
+
 ROWS: Mapping[str, Callable[..., Array]] = {
     "get_dimension_size": _size,
+    "set_dimension_size": _set_size,
     "dynamic_reshape": lambda op, known, x, shape: x.reshape(_shape(op, known, shape)),
     "dynamic_broadcast_in_dim": lambda op, known, x, shape: shapes.broadcast_in_dim(
         op, x, _shape(op, known, shape)

@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 import mlc.frontend.importers.stablehlo.special as special
+from mlc.dialects.dtypes import is_real
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
 from mlc.frontend.importers.stablehlo.text import numpy_of
 from mlc.frontend.numpy.complexes import of_parts
@@ -172,7 +173,7 @@ _COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
 
 def compare(op: Op, x: Array, y: Array) -> Array:
     """`compare LT, %x, %y, TOTALORDER`."""
-    if op.get("compare_type") == "TOTALORDER" and x.dtype.kind == "f":
+    if op.get("compare_type") == "TOTALORDER" and is_real(x.dtype):
         x, y = ordered(x), ordered(y)
     return _COMPARISONS[op.get("comparison_direction")](x, y)
 

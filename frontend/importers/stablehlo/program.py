@@ -78,9 +78,10 @@ class Function:
 
 @dataclass(frozen=True)
 class Module:
-    """Functions by name."""
+    """Functions by name, and the module's own name, if it has one."""
 
     functions: Mapping[str, Function]
+    name: str = ""
 
     def entry(self) -> Function:
         """`main`, else the one public function, else the only one; KeyError where there is none."""

@@ -51,13 +51,13 @@ class _Reader:
 
     def module(self) -> Module:
         """`module @name attributes {…} { functions }`, or functions alone."""
-        t, functions = self.t, dict[str, Function]()
+        t, functions, name = self.t, dict[str, Function](), ""
         if t.token == '"builtin.module"':
             return self._generic_module()
         braces = t.takes("module") or t.takes("builtin.module")
         if braces:
             if t.kind == "symbol":
-                t.next()
+                name = t.next()[1:].strip('"')
             if t.takes("attributes"):
                 t.dictionary()
             t.wants("{")
@@ -70,7 +70,7 @@ class _Reader:
                 t.fail(t.found, "the end")
         if not functions:
             t.fail("no function", "func.func")
-        return Module(functions)
+        return Module(functions, name)
 
     def _generic_module(self) -> Module:
         """`"builtin.module"() ({ functions }) : () -> ()`."""
@@ -88,7 +88,7 @@ class _Reader:
             functions[name] = Function(name, each.regions[0], tuple(kinds), public)
         if not functions:
             self.t.fail("no function", "func.func")
-        return Module(functions)
+        return Module(functions, str(op.get("sym_name", "")))
 
     def _function(self) -> Function:
         t = self.t

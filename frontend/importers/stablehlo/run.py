@@ -353,6 +353,12 @@ _WIDE = frozenset({"popcnt", "count_leading_zeros", "shift_right_logical", "bitc
 """Ops that see the bits of a number, which are not there of one that is narrower than a byte."""
 
 
+_REMEDIES = {
+    "rng": ", which has no key, so that every call of a program would draw the same numbers;"
+    " expected rng_bit_generator, or the numbers as an argument",
+}
+
+
 def is_known(op: Op) -> bool:
     """Whether the op can be computed, as far as its name says."""
     if op.name == "custom_call":
@@ -364,5 +370,8 @@ def is_known(op: Op) -> bool:
 
 def unsupported(ops: Sequence[Op]) -> str:
     """What stands in the way, each with its line."""
-    lines = [f"  line {op.line}: {op.get('call_target_name') or op.name}" for op in ops]
+    lines = [
+        f"  line {op.line}: {op.get('call_target_name') or op.name}{_REMEDIES.get(op.name, '')}"
+        for op in ops
+    ]
     return "ops of StableHLO that are not supported:\n" + "\n".join(lines)

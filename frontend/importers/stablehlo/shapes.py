@@ -21,10 +21,12 @@ Combine = Callable[[Array, Array], Array]
 
 
 def sizes_of(op: Op) -> tuple[int, ...]:
-    """The first result's sizes, which are known."""
+    """The first result's sizes, which its type says; ValueError where it leaves one open."""
     kind = op.kinds[0]
     assert isinstance(kind, TensorKind)
-    return tuple(n or 0 for n in kind.shape)
+    if None in kind.shape:
+        raise ValueError(f"the result's type leaves sizes open; expected dynamic_{op.name}")
+    return tuple(n for n in kind.shape if n is not None)
 
 
 def broadcast_in_dim(op: Op, x: Array, shape: Sequence[Any]) -> Array:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dtypes import is_real
 from mlc.frontend.importers.stablehlo.elementwise import ordered
 from mlc.frontend.importers.stablehlo.program import Op, Region
 from mlc.frontend.importers.stablehlo.shapes import line
@@ -52,7 +53,7 @@ def comparable(x: Array, *, total: bool) -> Array:
     """What may be sorted in its place; `total`: floats in their total order."""
     if x.dtype.kind == "b":
         return x.astype(np.int8)
-    return ordered(x) if total and x.dtype.kind == "f" else x
+    return ordered(x) if total and is_real(x.dtype) else x
 
 
 def ranked(key: Array, order: Array | None, axis: int, *, down: bool) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mlc.dialects.dtypes import numpy_dtype
+from mlc.dialects.dtypes import is_real, numpy_dtype
 from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.importers.stablehlo.program import Op, Region, TensorKind
 from mlc.frontend.importers.stablehlo.shapes import MONOIDS, of_dtype, pad, sizes_of
@@ -295,7 +295,7 @@ def _plain(
         (n - span) // s + 1 if n >= span else 0
         for n, span, s in zip(x.shape[2:], spans, strides, strict=True)
     ]
-    if x.dtype.kind == "f" and len(sizes) == 2 and all(counts):
+    if is_real(x.dtype) and len(sizes) == 2 and all(counts):
         return nn.conv(x, w, stride=tuple(strides), dilation=tuple(apart), groups=groups)
     shape = (x.shape[0], groups, x.shape[1] // groups)
     total = zeros((x.shape[0], w.shape[0], *counts), x.dtype)

@@ -32,7 +32,7 @@ from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.fusion.planner import Planner, states_of
 from mlc.passes.plan.memory.in_place.ownership import Ownership
 from mlc.passes.plan.memory.large_values import Columns, large_bytes
-from mlc.passes.plan.tiling.loop_trials import LoopTrials
+from mlc.passes.plan.tiling.loop_trials import LoopTrials, Tried
 from mlc.passes.plan.tiling.tile_groups import Axes, Group, Growth, stores_twice
 from mlc.passes.plan.tiling.tile_search import Wanted, tile_groups
 from mlc.passes.remarks import place
@@ -73,7 +73,7 @@ class ChooseTilesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = cpu_of(op, self.name)
         if self.fusion != "none" and UNTILED not in op.attributes:
-            for chooser in choosers(op, target, "paying", self.fusion, self.tile):
+            for chooser in choosers(op, target, "paying", self.fusion, self.tile, []):
                 for block, bound in chooser.blocks():
                     if not any(LOOP in x.attributes for x in block.ops):
                         next(chooser.loops(block, bound), None)
@@ -91,8 +91,10 @@ class Chooser:
         *,
         fusion: str,
         limited: bool,
+        tried: Tried,
     ) -> None:
         self.module = module
+        self.tried = tried
         self.fusion = fusion
         self.function = function
         self.target = target
@@ -111,7 +113,7 @@ class Chooser:
     def loops(self, block: Block, bound: frozenset[str]) -> Iterator[Group]:
         """Those of a block, each marked."""
         grouping = self._groupings[block]
-        trials = LoopTrials(self.module, grouping, self.fusion)
+        trials = LoopTrials(self.module, grouping, self.fusion, self.tried)
         for group in tile_groups(block, self.maps, trials, self.target, self.wanted):
             if any(not bound.isdisjoint(symbols_in(op)) for op in group.ops if bound):
                 continue  # room for the partial states of chunks is laid out before
@@ -121,9 +123,17 @@ class Chooser:
 
 
 def choosers(
-    module: ModuleOp, target: CpuTarget, columns: Columns, fusion: str, tile: tuple[int, ...]
+    module: ModuleOp,
+    target: CpuTarget,
+    columns: Columns,
+    fusion: str,
+    tile: tuple[int, ...],
+    tried: Tried,
 ) -> Iterator[Chooser]:
-    """Of the functions that may have loops, which begin with reductions, or say some."""
+    """
+    Of the functions that may have loops, which begin with reductions, or say some. `tried`: trials
+    of this module or of clones of it, which are not made again.
+    """
     limit = module.attributes.get(LIMIT)
     dear = DEAR in module.attributes
     if dear and isinstance(limit, IntegerAttr):
@@ -137,7 +147,9 @@ def choosers(
             above = 0.0 if dear else large_bytes(function, target)
             wanted = Wanted(columns=columns, above=above, tile=tile)
             limited = limit is not None and not dear
-            yield Chooser(module, function, target, wanted, fusion=fusion, limited=limited)
+            yield Chooser(
+                module, function, target, wanted, fusion=fusion, limited=limited, tried=tried
+            )
 
 
 def _by_block(grouping: Grouping) -> dict[Block, Grouping]:

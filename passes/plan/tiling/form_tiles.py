@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -18,6 +20,7 @@ from mlc.passes.plan.tiling.choose_tiles import (
     choosers,
     taken,
 )
+from mlc.passes.plan.tiling.loop_trials import Tried
 from mlc.passes.plan.tiling.loop_writer import LoopWriter
 
 
@@ -47,18 +50,19 @@ class FormTilesPass(ModulePass):
             return
         functions = [f for f in op.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
         columns: Columns = "large" if DEAR in op.attributes else "paying"
+        tried: Tried = []
         if len(functions) == 1 and columns == "paying" and not self.tile:
             (function,) = functions
             if has_large(function, target):
-                columns = choose(op, function, target, self.fusion, self._form)
-        self._form(op, columns)
+                form = partial(self._form, tried)
+                columns = choose(op, function, target, self.fusion, form)
+        self._form(tried, op, columns)
 
-    def _form(self, module: ModuleOp, columns: Columns) -> float:
+    def _form(self, tried: Tried, module: ModuleOp, columns: Columns) -> float:
         """Forms the loops of a module, of those with columns these, and what these save."""
         target = cpu_of(module, self.name)
-        return sum(
-            _form(chooser) for chooser in choosers(module, target, columns, self.fusion, self.tile)
-        )
+        found = choosers(module, target, columns, self.fusion, self.tile, tried)
+        return sum(map(_form, found))
 
 
 def _form(chooser: Chooser) -> float:

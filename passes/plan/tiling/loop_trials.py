@@ -46,14 +46,18 @@ MOST_OPS = 192
 """In a trial; bounds what one takes."""
 
 
-class LoopTrials:
-    """The trials of one block's loops."""
+Tried = list[tuple[ModuleOp, Price]]
+"""Trials that have been made, and what each gave: clones of a module have the same ones."""
 
-    def __init__(self, module: ModuleOp, grouping: Grouping, fusion: str) -> None:
+
+class LoopTrials:
+    """The trials of one block's loops; `tried`: those that others have made, and where these go."""
+
+    def __init__(self, module: ModuleOp, grouping: Grouping, fusion: str, tried: Tried) -> None:
         self.module = module
         self.grouping = grouping
         self.fusion = fusion
-        self._seen: list[tuple[ModuleOp, Price]] = []
+        self._seen = tried
 
     def price(self, group: Group, estimate: Price) -> Price:
         """

@@ -457,3 +457,28 @@ func.func @slices_apart(%x: tensor<4x3xf32>) -> tensor<3x2xf32> {
   %3 = mlc.concat 0 %0, %1, %2 : tensor<1x2xf32>, tensor<1x2xf32>, tensor<1x2xf32> -> tensor<3x2xf32>
   func.return %3 : tensor<3x2xf32>
 }
+
+// -----
+
+// A window as large as the image has one place: a product, in which what lies together in both factors is one letter.
+// CHECK-LABEL: @window_with_one_place
+// CHECK-SAME:    %[[X:[a-z]+]]: tensor<2x5x3x3xf32>, %[[W:[a-z]+]]: tensor<4x5x3x3xf32>
+// CHECK-NEXT:    %[[ROWS:.*]] = mlc.reshape %[[X]] : tensor<2x5x3x3xf32> -> tensor<2x45xf32>
+// CHECK-NEXT:    %[[FILTERS:.*]] = mlc.reshape %[[W]] : tensor<4x5x3x3xf32> -> tensor<4x45xf32>
+// CHECK-NEXT:    %[[SUMS:.*]] = mlc.contract "nj,fj->nf" %[[ROWS]], %[[FILTERS]]
+// CHECK-NEXT:    mlc.reshape %[[SUMS]] : tensor<2x4xf32> -> tensor<2x4x1x1xf32>
+func.func @window_with_one_place(%x: tensor<2x5x3x3xf32>, %w: tensor<4x5x3x3xf32>) -> tensor<2x4x1x1xf32> {
+  %0 = mlc.conv "nc(y+i)(x+j),fcij->nfyx" %x, %w : tensor<2x5x3x3xf32>, tensor<4x5x3x3xf32> -> tensor<2x4x1x1xf32>
+  func.return %0 : tensor<2x4x1x1xf32>
+}
+
+// On one axis of two it stays a convolution; with a stride or a dilation it reads a part of the image.
+// CHECK-LABEL: @one_axis
+// CHECK-SAME:    %[[X:[a-z]+]]: tensor<2x5x6x9xf32>
+// CHECK-NEXT:    %[[ROWS:.*]] = mlc.slice %[[X]][<0, 0, 0, 0>, <1, 1, 2, 1>] : tensor<2x5x6x9xf32> -> tensor<2x5x3x9xf32>
+// CHECK-NEXT:    mlc.conv "nci(2x+j),fcij->nfx" %[[ROWS]], %{{.*}} -> tensor<2x4x4xf32>
+// CHECK-NEXT:    mlc.reshape %{{.*}} : tensor<2x4x4xf32> -> tensor<2x4x1x4xf32>
+func.func @one_axis(%x: tensor<2x5x6x9xf32>, %w: tensor<4x5x3x3xf32>) -> tensor<2x4x1x4xf32> {
+  %0 = mlc.conv "nc(3y+2i)(2x+j),fcij->nfyx" %x, %w : tensor<2x5x6x9xf32>, tensor<4x5x3x3xf32> -> tensor<2x4x1x4xf32>
+  func.return %0 : tensor<2x4x1x4xf32>
+}
