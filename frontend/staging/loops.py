@@ -291,7 +291,7 @@ class While:
         if decided is False:
             return self.otherwise() if self.otherwise else None
         both = (trip, self.otherwise)
-        return staged_branch(decided, both, None, self.local, later=False, loose=True)
+        return staged_branch(decided, both, None, self.local, later=False, apart=True)
 
     def after(self, code: Exit | None) -> Exit | None:
         """The loop after a trip that was left so; `break` leaves it."""
@@ -322,7 +322,7 @@ def _rest_of_loop(
         mixed = choice("", number == RETURNS, lambda: RETURNS, lambda: FALL)
         return Exit(mixed, frozenset({FALL, RETURNS}), value)
 
-    return staged_branch(goes, (run, stopped), None, local, later=False, loose=True)
+    return staged_branch(goes, (run, stopped), None, local, later=False, apart=True)
 
 
 def _is_true(test: Body) -> bool:
@@ -496,5 +496,5 @@ class For:
             return trip() if items.count else None
         some: Any = items.count > 0
         return staged_branch(
-            some, (trip, self.otherwise), None, self.local, later=False, loose=True
+            some, (trip, self.otherwise), None, self.local, later=False, apart=True
         )

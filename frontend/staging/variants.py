@@ -9,6 +9,7 @@ import builtins
 import operator
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 from xdsl.ir import SSAValue
@@ -92,7 +93,8 @@ class Variants:
                 return self.apply(function)
 
         chosen = self.asked(lambda option: option is self.options[first])
-        return choice("it", chosen, lambda: _tried(function, self.options[first]), others)
+        one = partial(_tried, function, self.options[first])
+        return choice("it", chosen, one, others, apart=True)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

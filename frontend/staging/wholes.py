@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dtypes import BOOL, I64, DType
+from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor.bitwise import AndOp
+from mlc.frontend.numpy.values import common_dtype, dtype_row
 from mlc.frontend.trace.kinds import class_of
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here
@@ -36,25 +39,48 @@ def kind_of(leaf: Any, row: DType) -> type[Any] | None:
     return kind if kind is not None and _ROWS[kind] is not row else None
 
 
+def row_of(leaf: Any) -> DType:
+    """The dtype of a number or an array."""
+    if isinstance(leaf, Tracer):
+        return leaf.row
+    return I64 if isinstance(leaf, SymbolicDim) else dtype_row(np.asarray(leaf).dtype)
+
+
+def are_told(x: Any, y: Any) -> bool:
+    """Whether what stands for either of two numbers or arrays can say which of them it is."""
+    rows = row_of(x), row_of(y)
+    if rows[0] is rows[1]:
+        return True
+    try:
+        row = common_dtype("a choice", (x, y))
+    except DTypeError:
+        return False
+    apart = [leaf for leaf, own in zip((x, y), rows, strict=True) if own is not row]
+    return all(kind_of(leaf, row) is not None for leaf in apart) and len(_kinds((x, y), row)) == 1
+
+
+def _kinds(leaves: Sequence[Any], row: DType) -> set[type[Any]]:
+    """The classes of Python's that numbers as one dtype may have besides that of the dtype."""
+    wholes = [x.kind for leaf in leaves if (x := whole_of(leaf)) is not None]
+    return {*wholes, *(x for leaf in leaves if (x := kind_of(leaf, row)) is not None)}
+
+
 def whole_of(leaf: Any) -> Whole | None:
     """Where a leaf is such a number."""
     return leaf.whole if isinstance(leaf, Tracer) else None
 
 
-def conditions(sides: Sequence[tuple[Any, DType]], blocks: Sequence[Any]) -> Any:
+def conditions(leaves: Sequence[Any], row: DType, blocks: Sequence[Any]) -> Any:
     """
     Of two leaves as one dtype: (where that is one of Python's, in each block, its class), or None.
     """
-    kinds = {
-        *(kind_of(leaf, row) for leaf, row in sides),
-        *(x.kind for leaf, _ in sides if (x := whole_of(leaf)) is not None),
-    } - {None}
+    kinds = _kinds(leaves, row)
     if len(kinds) != 1:
         return None
     from mlc.frontend.numpy.values import number
 
     found: list[SSAValue] = []
-    for (leaf, row), block in zip(sides, blocks, strict=True):
+    for leaf, block in zip(leaves, blocks, strict=True):
         with here().inside(block):
             whole = whole_of(leaf)
             surely = kind_of(leaf, row) is not None
