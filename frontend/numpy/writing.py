@@ -39,7 +39,7 @@ from mlc.frontend.numpy.values import (
     result,
     spread,
 )
-from mlc.frontend.trace.kinds import is_number, is_tuple
+from mlc.frontend.trace.kinds import is_number, is_tuple, is_variants
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import as_size
 from mlc.frontend.trace.trace import here
@@ -78,6 +78,8 @@ def setitem(x: Tracer, key: object, new: Any) -> None:
 
 def _fitted(new: Any, shape: Shape, x: Tracer, function: str) -> SSAValue:
     """The new elements in the array's dtype, broadcast to the part that is written."""
+    if is_variants(new):
+        return new.apply(lambda one: result(_fitted(one, shape, x, function))).value
     if is_number(new):
         return number(_whole(new, x) if not is_inexact(x.row) else new, x.row, shape)
     tracer = lift(new)

@@ -21,7 +21,6 @@ from mlc.frontend.numpy.values import (
     common_dtype,
     common_origins,
     convert,
-    is_weak,
     lift,
     number,
     spread,
@@ -30,7 +29,7 @@ from mlc.frontend.staging.journal import entries_of
 from mlc.frontend.staging.options import alike, is_number_or_array, joined_options
 from mlc.frontend.staging.sized import cut, padded, room_for
 from mlc.frontend.staging.variants import Variants
-from mlc.frontend.staging.wholes import conditions
+from mlc.frontend.staging.wholes import conditions, python_class
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.trace.kinds import is_array
 from mlc.frontend.trace.source import Site, site_of
@@ -259,7 +258,7 @@ class Join:
         for block, tracer in zip(self.blocks, tracers, strict=True):
             with here().inside(block):
                 values.append(spread(convert(tracer.value, dtype), dims))
-        weak = all(map(is_weak, (x, y)))
+        weak = all(python_class(z) is not None for z in (x, y))
         origins = common_origins((self.condition, x, y)) if weak else frozenset[str]()
         arrays = [z if isinstance(z, Tracer) and z.dims else None for z in (x, y)]
         one_kind = all(z is None or (z.row is dtype and z.dims == dims) for z in arrays)
@@ -308,7 +307,8 @@ class Join:
     def _lifted(self, side: int, leaf: Any, value: SSAValue | None) -> Tracer:
         with here().inside(self.blocks[side]):
             if value is None:
-                return lift(leaf)
+                found = lift(leaf)
+                return Tracer(here(), found.value, weak=found.weak or isinstance(leaf, bool))
             return Tracer(here(), value, weak=leaf.weak)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.frontend.numpy.values import lift, number
 from mlc.frontend.staging.variants import Unset, Variants
-from mlc.frontend.staging.wholes import are_told, row_of
+from mlc.frontend.staging.wholes import are_told, row_of, whole_of
 from mlc.frontend.trace.containers import LEAF, Node, leaf_count, unflatten
 from mlc.frontend.trace.kinds import is_array, is_number, is_scalar
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -52,8 +52,8 @@ def options_of(held: Held, name: str) -> tuple[Any, list[Held]]:
 
 def alike(x: Held, y: Held, apart: bool = False) -> bool:
     """
-    Whether two options are one: the same constants, numbers and arrays at the same places. `apart`:
-    of which one dtype can stand for both, and say which of them it is.
+    Whether two options are one: the same constants, numbers and arrays at the same places.
+    `apart`: of which one dtype can stand for both, and say which of them it is.
     """
     from mlc.frontend.staging.joins import equal_values
 
@@ -64,7 +64,8 @@ def alike(x: Held, y: Held, apart: bool = False) -> bool:
             return False
         if not is_number_or_array(a) and not equal_values(a, b):
             return False
-        if apart and is_number_or_array(a) and not are_told(a, b):
+        strictly = apart or whole_of(a) is not None or whole_of(b) is not None
+        if strictly and is_number_or_array(a) and not are_told(a, b):
             return False
     return True
 
