@@ -138,7 +138,11 @@ def without_asked(
             if k not in kept:
                 continue
             last, argument = end.leaves[k], block.args[place - 1]
-            if whole_of(last) is None and python_class(last) is None and not argument.uses.get_length():
+            if (
+                whole_of(last) is None
+                and python_class(last) is None
+                and not argument.uses.get_length()
+            ):
                 block.erase_arg(argument)
                 place -= 1
                 del kept[k]

@@ -278,7 +278,7 @@ class Join:
 
     def _whole(self, sides: Sequence[Any], dtype: DType) -> tuple[int, type[Any]] | None:
         """Where a number is the int that one body left, although the other left a float."""
-        found = conditions(sides, dtype, self.blocks)
+        found = conditions(sides, dtype, self.blocks, self.apart)
         if found is None:
             return None
         (x, y), kind = found

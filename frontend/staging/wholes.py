@@ -19,7 +19,7 @@ from mlc.dialects.tensor.bitwise import AndOp
 from mlc.dialects.tensor.comparison import SelectOp
 from mlc.frontend.numpy.values import common_dtype, convert, dtype_row, number
 from mlc.frontend.staging.variants import Variants
-from mlc.frontend.trace.kinds import class_of, is_array, is_number, is_scalar
+from mlc.frontend.trace.kinds import class_of, is_array
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -35,6 +35,7 @@ _HOLD: dict[type[Any], tuple[DType, ...]] = {
     complex: (C128,),
 }
 """Dtypes in which computing gives what Python computes."""
+
 
 def python_class(leaf: Any) -> type[Any] | None:
     """The class of what is certainly one of Python's numbers."""
@@ -97,11 +98,18 @@ def whole_of(leaf: Any, row: DType | None = None) -> Whole | None:
     return whole if whole is None or _ROWS[whole.kind] is not row else None
 
 
-def conditions(leaves: Sequence[Any], row: DType, blocks: Sequence[Any]) -> Any:
+def conditions(
+    leaves: Sequence[Any], row: DType, blocks: Sequence[Any], of_one_dtype: bool = False
+) -> Any:
     """
     Of two leaves as one dtype: (where that is one of Python's, in each block, its class), or None.
+    `of_one_dtype`: also where one is Python's and one NumPy's, of that dtype.
     """
     kinds = _kinds(leaves, row)
+    known = [python_class(leaf) for leaf in leaves]
+    if not kinds and of_one_dtype and None in known:
+        wholes = [x.kind for leaf in leaves if (x := whole_of(leaf)) is not None]
+        kinds = {kind for kind in (*known, *wholes) if kind is not None}
     if len(kinds) != 1:
         return None
     (kind,) = kinds
@@ -252,9 +260,9 @@ def _collect(value: Any, found: list[Any]) -> None:
     if type(value) in (list, tuple):
         for x in value:
             _collect(x, found)
-    elif isinstance(value, Tracer | SymbolicDim) or is_array(value) or is_number(value):
-        found.append(value)
-    elif is_scalar(value):
+    elif isinstance(
+        value, Tracer | SymbolicDim | bool | int | float | complex | np.generic
+    ) or is_array(value):
         found.append(value)
 
 
