@@ -147,8 +147,11 @@ def roll(
             continue
         if found := _found(carried, trip, local, runs, alone):
             carried, original = [*carried, *found], None
-            discard(block)
-            continue
+            if any(c.seen for c in found):
+                discard(block)
+                continue
+            for x in (x for c in found for x in c.arrays):  # which no trip sees
+                block.insert_arg(x.value.type, len(block.args))
         ends = [_end(c, trip, local) for c in carried]
         if fitting := _fitting(carried, ends) or asking(carried, ends):
             carried, original = fitting, None
