@@ -14,6 +14,7 @@ import pytest
 
 import mlc
 from mlc.dialects.errors import DTypeError
+from mlc.frontend.trace.kinds import is_series
 from tests.random_python.judge import compiled_text
 from tests.sweeps import covering
 
@@ -90,14 +91,14 @@ def check(wanted: Any, found: Any, by_class: bool) -> None:
     if isinstance(wanted, Exception):
         assert isinstance(found, type(wanted))
         return
-    if isinstance(wanted, list | tuple):
+    if is_series(wanted):
         assert type(found) is type(wanted)
         for one, other in zip(wanted, found, strict=True):
             check(one, other, by_class)
         return
     assert np.asarray(found).dtype == np.asarray(wanted).dtype
     assert not by_class or type(found) is type(wanted)
-    if isinstance(wanted, int | np.integer):
+    if np.asarray(wanted).dtype.kind == "i":
         assert int(found) == int(wanted)
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
