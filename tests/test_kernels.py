@@ -31,7 +31,7 @@ def test_is_numpy(name: str) -> None:
 
 
 MOST_MADE = {"islands": 7}
-"""Ops made for each that is kept, where it is more than 4: room for a list is found trip by trip."""
+"""Ops made for each that is kept, where they are more than 4: a list gets its room anew."""
 
 
 @pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.scalar])

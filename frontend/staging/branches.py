@@ -80,8 +80,8 @@ def staged_branch(
     if condition: … else: …; rest()
 
     Where one branch surely leaves, the statements after it belong to the other. `later`: the second
-    is traced first, since only it may leave. `apart`: what has
-    dtypes that differ is one or the other then.
+    is traced first, since only it may leave. `apart`: what has dtypes that differ is one or the
+    other then.
     """
     sides: list[Traced | None] = [None, None]
     traces: dict[int, _Trace] = {}

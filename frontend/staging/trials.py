@@ -141,7 +141,7 @@ class Added:
         ops = trips * self.ops()
         if trips >= FEW and ops > MOST_OF_FEW:
             return True, False
-        if trips >= FEW and any(_unrolled(op) > MOST_OPS for op in self._ops()):
+        if trips >= FEW and any(in_trips(op) > MOST_OPS for op in self._ops()):
             return True, True  # what takes the time is the same code in each trip
         if len(here().scopes) == 1 and here().loops_unrolled == self._unrolled:
             return False, False
