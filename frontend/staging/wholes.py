@@ -150,8 +150,8 @@ def _is_exact(leaf: Any, kind: type[Any], row: DType) -> bool:
     """Whether a dtype holds a number of Python's."""
     if row is _ROWS[kind] or kind is bool or isinstance(leaf, SymbolicDim):
         return True
-    if isinstance(leaf, Tracer):
-        return kind is not int and row in _HOLD[kind]
+    if isinstance(leaf, Tracer):  # in a loop around, which carries it as one dtype
+        return row in _HOLD[kind] and (kind is not int or len(here().scopes) > 1)
     with np.errstate(all="ignore"):
         return np.asarray(leaf).astype(row.numpy).item() == leaf or leaf != leaf
 
