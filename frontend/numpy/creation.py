@@ -31,7 +31,7 @@ from mlc.frontend.numpy.values import (
     strong,
 )
 from mlc.frontend.trace.containers import flatten, unflatten
-from mlc.frontend.trace.kinds import is_array, is_number, is_series
+from mlc.frontend.trace.kinds import is_array, is_number, is_series, is_variants
 from mlc.frontend.trace.known import known_dim
 from mlc.frontend.trace.program_sizes import natural
 from mlc.frontend.trace.symbolic import SymbolicDim, as_dim, is_bound
@@ -342,7 +342,8 @@ def _from_nested(value: Any) -> Tracer:
 def _holds_arrays(value: Any) -> bool:
     if is_series(value):
         return any(map(_holds_arrays, value))
-    return isinstance(value, Tracer | SymbolicDim) or (is_array(value) and value.ndim > 0)
+    traced = isinstance(value, Tracer | SymbolicDim) or is_variants(value)
+    return traced or (is_array(value) and value.ndim > 0)
 
 
 @public(np.ascontiguousarray)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, TypeGuard
+from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,8 @@ def lift(value: object, function: str = "mlc") -> Tracer:
     if isinstance(value, SymbolicDim):
         return lift_size(value)
     if is_variants(value):
-        return value.apply(partial(lift, function=function))
+        found = value.apply(partial(lift, function=function))
+        return _several(value, found, function) if is_variants(found) else found
     if is_array(value):
         row = dtype_row(value.dtype.newbyteorder("="), function)
         if value.size <= here().literal:
@@ -96,6 +97,16 @@ def lift(value: object, function: str = "mlc") -> Tracer:
         DTypeError,
         f"{function}: an operand is {type(value).__name__}; expected an array or a number.",
     )
+
+
+def _several(value: Any, found: Any, function: str) -> NoReturn:
+    """The error for a number of which only the compiled function knows the dtype."""
+    dtypes = list(dict.fromkeys(x.row.numpy for x in found.options))
+    kinds, common = " or ".join(map(str, dtypes)), np.result_type(*dtypes)
+    name = name_of(value) or "an operand"
+    message = f"{function}: {name} is {kinds}, as a loop has trips or not; expected one dtype."
+    remedy = f"Convert it before the loop, or here: np.{common}({name})."
+    raise located(DTypeError, message, remedy=remedy)
 
 
 def _array_like(value: object, function: str) -> Tracer:
@@ -274,16 +285,36 @@ def operator_result(
     An operator's result: of Python numbers it is a Python number again, as weak as they are.
     `of_numbers`: Python's bools are then 0 and 1.
     """
+    if any(isinstance(x, Tracer) and x.whole is not None for x in operands):
+        return _of_doubtful(function, operands, of_numbers)
+    return _operator_result(function, operands, of_numbers)
+
+
+def _of_doubtful(
+    function: Callable[..., Any], operands: Sequence[object], of_numbers: bool
+) -> object:
+    """Likewise where only the compiled function knows which operands are Python's."""
+    from mlc.frontend.staging.variants import of_options
+    from mlc.frontend.staging.wholes import result_of, spelled
+
+    apart = spelled(function.__name__, operands)
+    if apart is not operands:
+        return of_options(partial(operator_result, function, of_numbers=of_numbers), (*apart,), {})
+    result = _operator_result(function, operands, of_numbers)
+    if isinstance(result, Tracer):
+        result.whole = result_of(function.__name__, operands, result)
+    return result
+
+
+def _operator_result(
+    function: Callable[..., Any], operands: Sequence[object], of_numbers: bool
+) -> object:
     python = all(is_weak(x) or isinstance(x, bool) for x in operands)
     if python and of_numbers:
-        operands = tuple(map(counted, operands))
+        operands = [*map(counted, operands)]
     result = function(*operands)
     if isinstance(result, Tracer) and python:
         result.weak, result.origins = True, common_origins(operands)
-    if isinstance(result, Tracer) and any(isinstance(x, Tracer) and x.whole for x in operands):
-        from mlc.frontend.staging.wholes import result_of
-
-        result.whole = result_of(function.__name__, operands)
     return result
 
 

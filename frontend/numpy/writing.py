@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from mlc.frontend.numpy.values import (
     result,
     spread,
 )
+from mlc.frontend.staging.variants import first_variants, of_options
 from mlc.frontend.trace.kinds import is_number, is_tuple
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import as_size
@@ -76,8 +78,14 @@ def setitem(x: Tracer, key: object, new: Any) -> None:
     x.write(overwritten(x.value, runs, reshaped(value, tuple(run.count for run in runs))))
 
 
+def _as_fitted(shape: Shape, x: Tracer, function: str, new: Any) -> Tracer:
+    return result(_fitted(new, shape, x, function))
+
+
 def _fitted(new: Any, shape: Shape, x: Tracer, function: str) -> SSAValue:
     """The new elements in the array's dtype, broadcast to the part that is written."""
+    if first_variants(new) is not None:
+        return of_options(partial(_as_fitted, shape, x, function), (new,), {}).value
     if is_number(new):
         return number(_whole(new, x) if not is_inexact(x.row) else new, x.row, shape)
     tracer = lift(new)

@@ -74,13 +74,14 @@ def staged_branch(
     local: Sequence[Local],
     *,
     later: bool,
-    loose: bool = False,
+    apart: bool = False,
 ) -> Exit | None:
     """
     if condition: … else: …; rest()
 
     Where one branch surely leaves, the statements after it belong to the other. `later`: the second
-    is traced first, since only it may leave. `loose`: dtypes that differ are joined.
+    is traced first, since only it may leave. `apart`: what has dtypes that differ is one or the
+    other then.
     """
     sides: list[Traced | None] = [None, None]
     traces: dict[int, _Trace] = {}
@@ -109,7 +110,7 @@ def staged_branch(
         sides[k] = trace(())
         traces[k] = trace
     x, y = _knowing_both(sides, traces)
-    code = deciding(condition, lambda: _joined(condition, (x, y), local, loose))
+    code = deciding(condition, lambda: _joined(condition, (x, y), local, apart))
     return code if continued else after(code, rest, local)
 
 
@@ -150,13 +151,15 @@ def deciding(condition: Tracer, trace: Callable[[], Any]) -> Any:
         raise
 
 
-def choice(name: str, condition: Tracer, then: Body, otherwise: Body) -> Any:
-    """then() if condition else otherwise(), of expressions."""
+def choice(
+    name: str, condition: Tracer, then: Body, otherwise: Body, *, apart: bool = False
+) -> Any:
+    """then() if condition else otherwise(), of expressions; `apart`: as of `staged_branch`."""
 
     def joined() -> Any:
         traces = {k: _side(condition, k, body) for k, body in enumerate((then, otherwise))}
         x, y = _knowing_both([traces[0](()), traces[1](())], traces)
-        join = Join(condition, (x.block, y.block))
+        join = Join(condition, (x.block, y.block), apart)
         try:
             value = join.value(name, x.outcome, y.outcome)
         except Misfit as misfit:
@@ -180,10 +183,10 @@ def _side(condition: Tracer, side: int, body: Body) -> _Trace:
 
 
 def _joined(
-    condition: Tracer, sides: tuple[Traced, Traced], local: Any, loose: bool
+    condition: Tracer, sides: tuple[Traced, Traced], local: Any, apart: bool
 ) -> Exit | None:
     x, y = sides
-    join = Join(condition, (x.block, y.block), loose)
+    join = Join(condition, (x.block, y.block), apart)
     try:
         code = joined_exit(join, x.outcome, y.outcome)
     except Misfit as misfit:

@@ -14,7 +14,13 @@ from mlc.frontend.staging.joins import Held
 from mlc.frontend.staging.options import is_number_or_array, zero_of
 from mlc.frontend.staging.sized import cut
 from mlc.frontend.staging.variables import Local, Variable
-from mlc.frontend.staging.wholes import as_kind, kind_of, whole_of
+from mlc.frontend.staging.wholes import (
+    class_apart,
+    is_class,
+    is_converted,
+    python_class,
+    whole_of,
+)
 from mlc.frontend.trace.containers import unflatten
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -99,31 +105,24 @@ class Carried:
         """Itself, or with whether numbers are Python's where that is open at its start or end."""
         found = dict(self.wholes)
         for k, (leaf, last) in enumerate(zip(self.leaves, end.leaves, strict=False)):
-            whole = whole_of(last)
-            if leaf is None or whole is None or k in found:
+            if leaf is None or k in found or (kind := class_apart(last, leaf)) is None:
                 continue
-            start = python(self.start.leaves[k], whole.kind) if self.seen else number(False, BOOL)
-            found[k] = Tracer(here(), start), whole.kind
+            start = is_class(self.start.leaves[k], kind) if self.seen else number(False, BOOL)
+            found[k] = Tracer(here(), start), kind
         return self if len(found) == len(self.wholes) else replace(self, wholes=found)
 
     def converts(self, k: int) -> bool:
-        """Whether a number is one of Python's after no trip, and what its dtype says after one."""
+        """Whether a number is another one after no trip than its dtype says after one."""
         leaf, start = self.leaves[k], self.start.leaves[k]
-        if leaf is None or not self.seen or k in self.wholes:
+        if leaf is None or leaf.dims or not self.seen or k in self.wholes:
             return False
-        return whole_of(start) is not None or kind_of(start, leaf.row) is not None
+        return is_converted(start, leaf)
 
 
 def asking(carried: Sequence[Carried], ends: Sequence[Held]) -> list[Carried]:
     """What is carried, with whether numbers are Python's where that is open; none if so already."""
     made = [c.with_wholes(end) for c, end in zip(carried, ends, strict=True)]
     return made if any(x is not c for x, c in zip(made, carried, strict=True)) else []
-
-
-def python(leaf: Any, kind: type[Any]) -> SSAValue:
-    """Whether a leaf is a number of Python's."""
-    whole = whole_of(leaf)
-    return number(as_kind(leaf) is kind, BOOL) if whole is None else whole.condition
 
 
 def without_asked(
@@ -139,7 +138,11 @@ def without_asked(
             if k not in kept:
                 continue
             last, argument = end.leaves[k], block.args[place - 1]
-            if whole_of(last) is None and as_kind(last) is None and not argument.uses.get_length():
+            if (
+                whole_of(last) is None
+                and python_class(last) is None
+                and not argument.uses.get_length()
+            ):
                 block.erase_arg(argument)
                 place -= 1
                 del kept[k]
@@ -151,4 +154,4 @@ def lifted(leaf: Any) -> Tracer | None:
     if not is_number_or_array(leaf):
         return None
     found = lift(leaf)
-    return Tracer(here(), found.value, weak=found.weak)
+    return Tracer(here(), found.value, weak=found.weak or isinstance(leaf, bool))

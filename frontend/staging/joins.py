@@ -21,7 +21,6 @@ from mlc.frontend.numpy.values import (
     common_dtype,
     common_origins,
     convert,
-    is_weak,
     lift,
     number,
     spread,
@@ -30,7 +29,7 @@ from mlc.frontend.staging.journal import entries_of
 from mlc.frontend.staging.options import alike, is_number_or_array, joined_options
 from mlc.frontend.staging.sized import cut, padded, room_for
 from mlc.frontend.staging.variants import Variants
-from mlc.frontend.staging.wholes import conditions
+from mlc.frontend.staging.wholes import conditions, python_class
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.trace.kinds import is_array
 from mlc.frontend.trace.source import Site, site_of
@@ -132,8 +131,8 @@ class Hole:
 class Join:
     """The values that the two regions of an `mlc.if` give, and what is made of its results."""
 
-    def __init__(self, condition: Tracer, blocks: tuple[Block, Block], loose: bool = False) -> None:
-        self.loose = loose  # dtypes that differ become their common one
+    def __init__(self, condition: Tracer, blocks: tuple[Block, Block], apart: bool = False) -> None:
+        self.apart = apart  # what has dtypes that differ is one or the other
         self.condition = condition
         self.blocks = blocks
         self.pairs: list[tuple[SSAValue, SSAValue]] = []
@@ -144,7 +143,7 @@ class Join:
         if x.value is RAISED or y.value is RAISED:
             return self.beside_zeros(y, 1) if x.value is RAISED else self.beside_zeros(x, 0)
         fits = x.structure == y.structure and not isinstance(x.value, Variants)
-        if fits and alike(x, y):
+        if fits and alike(x, y, self.apart):
             return self._alike(name, x, y)
         if x.value is y.value and x.values == y.values:
             return x.value
@@ -247,7 +246,7 @@ class Join:
         if key in self._known and isinstance(x, Tracer):
             return self._known[key]
         tracers = [self._lifted(side, *one) for side, one in enumerate((left, right))]
-        dtype = _common(name, tracers, self.loose)
+        dtype = _common(name, tracers, self.apart)
         if (
             len({len(tracer.dims) for tracer in tracers}) == 1
             and tracers[0].dims != tracers[1].dims
@@ -259,7 +258,7 @@ class Join:
         for block, tracer in zip(self.blocks, tracers, strict=True):
             with here().inside(block):
                 values.append(spread(convert(tracer.value, dtype), dims))
-        weak = all(map(is_weak, (x, y)))
+        weak = all(python_class(z) is not None for z in (x, y))
         origins = common_origins((self.condition, x, y)) if weak else frozenset[str]()
         arrays = [z if isinstance(z, Tracer) and z.dims else None for z in (x, y)]
         one_kind = all(z is None or (z.row is dtype and z.dims == dims) for z in arrays)
@@ -279,7 +278,7 @@ class Join:
 
     def _whole(self, sides: Sequence[Any], dtype: DType) -> tuple[int, type[Any]] | None:
         """Where a number is the int that one body left, although the other left a float."""
-        found = conditions([(x, dtype) for x in sides], self.blocks)
+        found = conditions(sides, dtype, self.blocks, self.apart)
         if found is None:
             return None
         (x, y), kind = found
@@ -308,7 +307,8 @@ class Join:
     def _lifted(self, side: int, leaf: Any, value: SSAValue | None) -> Tracer:
         with here().inside(self.blocks[side]):
             if value is None:
-                return lift(leaf)
+                found = lift(leaf)
+                return Tracer(here(), found.value, weak=found.weak or isinstance(leaf, bool))
             return Tracer(here(), value, weak=leaf.weak)
 
 
@@ -351,14 +351,14 @@ def equal_values(x: Any, y: Any) -> bool:
         return False
 
 
-def _common(name: str, tracers: Sequence[Tracer], loose: bool) -> DType:
+def _common(name: str, tracers: Sequence[Tracer], apart: bool) -> DType:
     x, y = tracers
-    if len(x.dims) != len(y.dims) and not (loose and () in (x.dims, y.dims)):
+    if len(x.dims) != len(y.dims) and not (apart and () in (x.dims, y.dims)):
         text = f"is {spell(x.dims)}{_line(x)} in one branch and {spell(y.dims)}{_line(y)} in the"
         raise Misfit(ShapeError, f"{text} other; expected one shape.", "")
     dtype = common_dtype(name, (x, y))
     for tracer in tracers:
-        kept = tracer.row is dtype or tracer.weak or loose
+        kept = tracer.row is dtype or tracer.weak or apart
         if not kept:
             text = f"is {x.row.numpy}{_line(x)} in one branch and {y.row.numpy}{_line(y)} in the"
             remedy = f"Convert it in its branch: {name} = {name}.astype(np.{dtype.numpy})."

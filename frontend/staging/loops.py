@@ -45,10 +45,10 @@ from mlc.frontend.staging.trials import (
     attempted,
     check_slices,
     code_of,
-    is_longer,
     kept_loop,
     said,
 )
+from mlc.frontend.staging.tried import is_longer, one_trip, trip_among
 from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.unrolled import unsettled
 from mlc.frontend.staging.untouched import NoTrip, no_trip, rolled_while
@@ -200,6 +200,8 @@ class While:
     def run(self) -> Exit | None:
         """How it was left."""
         local, added, why = self.local, Added(), ""
+        if here().trial is not None and truth(self.test(), staying=False) is not False:
+            return one_trip(self.body, self.body, MANY, local)
         trip = -1
         while True:
             trip += 1
@@ -291,7 +293,7 @@ class While:
         if decided is False:
             return self.otherwise() if self.otherwise else None
         both = (trip, self.otherwise)
-        return staged_branch(decided, both, None, self.local, later=False, loose=True)
+        return staged_branch(decided, both, None, self.local, later=False, apart=True)
 
     def after(self, code: Exit | None) -> Exit | None:
         """The loop after a trip that was left so; `break` leaves it."""
@@ -322,7 +324,7 @@ def _rest_of_loop(
         mixed = choice("", number == RETURNS, lambda: RETURNS, lambda: FALL)
         return Exit(mixed, frozenset({FALL, RETURNS}), value)
 
-    return staged_branch(goes, (run, stopped), None, local, later=False, loose=True)
+    return staged_branch(goes, (run, stopped), None, local, later=False, apart=True)
 
 
 def _is_true(test: Body) -> bool:
@@ -350,6 +352,8 @@ class For:
 
     def _run(self, value: Any, items: Items | None) -> Exit | None:
         local = self.local
+        if items is not None and here().trial is not None:
+            return trip_among(items, self.body, local)
         if items is not None and items.parallel:
             return self._parallel(items, local)
         if items is not None and not items.known:
@@ -395,14 +399,7 @@ class For:
         """Whether trips are so many, or so long, that one loop may be better."""
         if self.sliced is not None or items.count < MANY:
             return self.sliced is not None and items.count >= FEW
-        middle, most = items.count // 2, MOST_SHORT // items.count
-        known, code = here().longer_than, code_of(self.body)
-        if known.get(code, -1) >= most:
-            return True
-        longer = is_longer(lambda: self.body(items.at(middle)), most, self.local)
-        if longer:
-            known[code] = most
-        return longer
+        return is_longer(items, self.body, self.local)
 
     def _nested(self, items: Items) -> Exit | None:
         """Trips that differ, each where the one before has not left the loop."""
@@ -496,5 +493,5 @@ class For:
             return trip() if items.count else None
         some: Any = items.count > 0
         return staged_branch(
-            some, (trip, self.otherwise), None, self.local, later=False, loose=True
+            some, (trip, self.otherwise), None, self.local, later=False, apart=True
         )

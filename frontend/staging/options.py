@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.frontend.numpy.values import lift, number
 from mlc.frontend.staging.variants import Unset, Variants
+from mlc.frontend.staging.wholes import are_told, row_of, whole_of
 from mlc.frontend.trace.containers import LEAF, Node, leaf_count, unflatten
 from mlc.frontend.trace.kinds import is_array, is_number, is_scalar
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -49,8 +50,11 @@ def options_of(held: Held, name: str) -> tuple[Any, list[Held]]:
     return (held.leaves[0], held.values[0]), found
 
 
-def alike(x: Held, y: Held) -> bool:
-    """Whether two options are one: the same constants, numbers and arrays at the same places."""
+def alike(x: Held, y: Held, apart: bool = False) -> bool:
+    """
+    Whether two options are one: the same constants, numbers and arrays at the same places.
+    `apart`: of which one dtype can stand for both, and say which of them it is.
+    """
     from mlc.frontend.staging.joins import equal_values
 
     if x.structure != y.structure:
@@ -60,7 +64,19 @@ def alike(x: Held, y: Held) -> bool:
             return False
         if not is_number_or_array(a) and not equal_values(a, b):
             return False
+        strictly = apart or whole_of(a) is not None or whole_of(b) is not None
+        if strictly and is_number_or_array(a) and not are_told(a, b):
+            return False
     return True
+
+
+def matching(option: Held, others: Sequence[Held | None], apart: bool) -> int | None:
+    """Which of several options one is: of its dtype, if there is such a one."""
+    for told in (True,) if apart else (True, False):
+        for k, other in enumerate(others):
+            if other is not None and alike(other, option, told):
+                return k
+    return None
 
 
 def _may_be_one(held: Held) -> bool:
@@ -74,19 +90,20 @@ def _rank(held: Held) -> tuple[int, str]:
     leaf = held.leaves[0]
     if leaf is None or isinstance(leaf, Unset):
         return (0 if leaf is None else 1), ""
-    return (3, "") if is_number_or_array(leaf) else (2, repr(leaf))
+    return (3, row_of(leaf).name) if is_number_or_array(leaf) else (2, repr(leaf))
 
 
 def joined_options(join: Join, name: str, x: Held, y: Held) -> Any:
     """The value with the options of both, with holes; None where there is none. Raises Misfit."""
     sides = [options_of(x, name), options_of(y, name)]
+    apart = join.apart or any(isinstance(side.value, Variants) for side in (x, y))
     rows: list[list[Held | None]] = [[option, None] for option in sides[0][1]]
     for option in sides[1][1]:
-        same = next((r for r in rows if r[0] is not None and alike(r[0], option)), None)
+        same = matching(option, [left if right is None else None for left, right in rows], apart)
         if same is None:
             rows.append([None, option])
         else:
-            same[1] = option
+            rows[same][1] = option
     if len(rows) > MOST_OPTIONS or not all(
         _may_be_one(o) for r in rows for o in r if o is not None
     ):
@@ -146,7 +163,7 @@ def widened(start: Held, end: Held, name: str) -> Variants | None:
     _, theirs = options_of(end, name)
     numbers: list[int] = []
     for option in mine:
-        k = next((k for k, other in enumerate(theirs) if alike(option, other)), None)
+        k = matching(option, theirs, apart=True)
         if k is None:
             return None
         numbers.append(k)

@@ -26,7 +26,7 @@ from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import common_dtype, convert, lift
 from mlc.frontend.staging.alike import alike
-from mlc.frontend.staging.carried import Carried, asking, lifted, python, without_asked
+from mlc.frontend.staging.carried import Carried, asking, lifted, without_asked
 from mlc.frontend.staging.expected import expected, is_number, is_visible, key_of, unchanged
 from mlc.frontend.staging.joins import (
     UNBOUND,
@@ -42,7 +42,7 @@ from mlc.frontend.staging.magnitudes import stays_within
 from mlc.frontend.staging.options import is_number_or_array, widened
 from mlc.frontend.staging.sized import more_room, padded
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
-from mlc.frontend.staging.wholes import after_trips
+from mlc.frontend.staging.wholes import after_trips, is_class, kind_of
 from mlc.frontend.staging.widening import Widening, widenings
 from mlc.frontend.trace.containers import unflatten
 from mlc.frontend.trace.source import user_site
@@ -147,8 +147,11 @@ def roll(
             continue
         if found := _found(carried, trip, local, runs, alone):
             carried, original = [*carried, *found], None
-            discard(block)
-            continue
+            if any(c.seen for c in found):
+                discard(block)
+                continue
+            for x in (x for c in found for x in c.arrays):  # which no trip sees
+                block.insert_arg(x.value.type, len(block.args))
         ends = [_end(c, trip, local) for c in carried]
         if fitting := _fitting(carried, ends) or asking(carried, ends):
             carried, original = fitting, None
@@ -384,7 +387,7 @@ def _lasting(name: str, start: Tracer, end: Any, sized: bool) -> Tracer:
         return start if start.weak == both else Tracer(here(), start.value, weak=both)
     probe = end if isinstance(end, Tracer) else lift(end)
     dtype = common_dtype(name, (start, probe))
-    if dtype is start.row and weak:
+    if dtype is start.row and weak and kind_of(end, start.row) is not None:
         return start
     if start.weak and (dtype is row or weak):
         return Tracer(here(), convert(start.value, dtype), weak=both)
@@ -393,7 +396,7 @@ def _lasting(name: str, start: Tracer, end: Any, sized: bool) -> Tracer:
 
 def _type_of(leaf: Any) -> tuple[Shape, DType, bool]:
     found = leaf if isinstance(leaf, Tracer) else lift(leaf)
-    return found.dims, found.row, found.weak
+    return found.dims, found.row, found.weak or isinstance(leaf, bool)
 
 
 def _types(c: Carried) -> str:
@@ -416,7 +419,7 @@ def _yielded(block: Block, carried: list[Carried], ends: list[Held]) -> list[SSA
                 made.append(padded(value, leaf.dims) if sizes else value)
                 made += [lift_size(dim).value for dim, x in dims if x is not None]
                 if k in c.wholes:
-                    made.append(python(end.leaves[k], c.wholes[k][1]))
+                    made.append(is_class(end.leaves[k], c.wholes[k][1]))
     return made
 
 
@@ -439,7 +442,7 @@ def put_results(
     """
     rest = zip(results, rolled.arguments, rolled.yielded, strict=True)
     shared: list[tuple[Tracer, Tracer]] = []  # what may be one array
-    begun: list[tuple[Tracer, Any]] = []  # numbers, and what they were before
+    begun: list[tuple[Callable[[], None], list[Any], int, Any]] = []  # what numbers were before
     for c, end in zip(rolled.carried, rolled.ends, strict=True):
         base = c.start if c.seen else end
         made: list[Any] = []
@@ -463,11 +466,12 @@ def put_results(
             if whole is not None:
                 made[-1].whole = Whole(whole, c.wholes[k][1])
             elif c.converts(k):
-                begun.append((made[-1], kept))
+                put = partial(_put, c.variable, base, made)
+                begun.append((put, made, k, kept))
             if not isinstance(c.variable, Elements):  # after no trip, or after the last one
                 shared += [(made[-1], x) for x in (kept, last) if isinstance(x, Tracer)]
         if changed:
-            c.variable.put(unflatten(base.structure, made))
+            _put(c.variable, base, made)
     for one, other in shared:
         if here().visible(other.known):
             one.share(other)
@@ -477,8 +481,13 @@ def put_results(
         widening.settle()
     if begun and none is not None:
         without = none()
-        for last, start in begun:
-            last.whole = after_trips(start, last.row, without)
+        for put, made, k, start in begun:
+            made[k] = after_trips(start, made[k], without)
+            put()
+
+
+def _put(variable: Variable, held: Held, leaves: Sequence[Any]) -> None:
+    variable.put(unflatten(held.structure, leaves))
 
 
 def _is_kept(start: Any, end: Any) -> bool:

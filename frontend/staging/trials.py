@@ -72,18 +72,18 @@ def attempted(body: Callable[[], Exit | None], local: Sequence[Local]) -> tuple[
     how; then everything is as before.
     """
     block = Block()
-    put_back = _saved(local)
+    put_back = saved(local)
     with journaled(block) as journal:
         code = exit_of(body)
     if code is None or isinstance(code.code, int):
-        _keep(block, journal)
+        keep(block, journal)
         return True, code
     put_back()
     journal.undo()
     return False, None
 
 
-def _saved(local: Sequence[Local]) -> Callable[[], None]:
+def saved(local: Sequence[Local]) -> Callable[[], None]:
     """What gives the variables the values again that they have now; what is said since is not."""
     before = [variable.get() for variable in local]
     said, trace = dict(here().unrolled), here()
@@ -96,7 +96,7 @@ def _saved(local: Sequence[Local]) -> Callable[[], None]:
     return put_back
 
 
-def _keep(block: Block, journal: Journal) -> None:
+def keep(block: Block, journal: Journal) -> None:
     """What was tried is done."""
     trace = here()
     for value, old in journal.values.values():
@@ -107,43 +107,6 @@ def _keep(block: Block, journal: Journal) -> None:
     for op in list(block.ops):
         op.detach()
         trace.scopes[-1].add_op(op)
-
-
-class _Enough(BaseException):
-    """There are more ops than was asked for."""
-
-
-class _Short(Block):
-    """Raises _Enough where it would hold more ops than these if its loops were their trips."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._left = most
-
-    def add_op(self, operation: Operation) -> None:
-        super().add_op(operation)
-        self._left -= _unrolled(operation)
-        if self._left < 0:
-            raise _Enough
-
-
-def is_longer(trip: Callable[[], Any], most: int, local: Sequence[Local]) -> bool:
-    """Whether a trip is more ops than `most`; not where that cannot be said."""
-    block = _Short(most)
-    put_back = _saved(local)
-    longer = False
-    try:
-        with journaled(block) as journal:
-            trip()
-        journal.undo()
-    except _Enough:
-        longer = True
-    except FAULTS:
-        pass  # as its trips say themselves
-    finally:
-        put_back()
-    discard(block)
-    return longer
 
 
 class Added:
@@ -178,7 +141,7 @@ class Added:
         ops = trips * self.ops()
         if trips >= FEW and ops > MOST_OF_FEW:
             return True, False
-        if trips >= FEW and any(_unrolled(op) > MOST_OPS for op in self._ops()):
+        if trips >= FEW and any(in_trips(op) > MOST_OPS for op in self._ops()):
             return True, True  # what takes the time is the same code in each trip
         if len(here().scopes) == 1 and here().loops_unrolled == self._unrolled:
             return False, False
@@ -213,15 +176,15 @@ def kept_loop(
     Peel.
     """
     block = Block()
-    put_back = _saved(local)
+    put_back = saved(local)
     try:
         with journaled(block) as journal:
             code = roll()
         lost = [v.name for v in local if v.name in read and isinstance(v.get(), Undecided)]
         long = before is not None and _is_long(block, before)
         if not lost and (_is_sliced(block) or (long and _may_end(block))):
-            _keep(block, journal)
-            put_back = _saved(local)
+            keep(block, journal)
+            put_back = saved(local)
             return True, code, ""
         why = f"{lost[0]} of the last trip is used after it" if lost else _ends_or_short(long)
         journal.undo()
@@ -272,12 +235,12 @@ def _may_end(block: Block) -> bool:
 
 def _is_long(block: Block, before: int) -> bool:
     """Whether trips one after another would be too many ops."""
-    ops = before + sum(map(_unrolled, block.ops))
+    ops = before + sum(map(in_trips, block.ops))
     most = MOST_OPS if len(here().scopes) == 1 else MOST_OPS_INSIDE
     return ops > most or (ops > MOST_SHORT and not _is_elementwise(block))
 
 
-def _unrolled(op: Operation) -> int:
+def in_trips(op: Operation) -> int:
     """How many ops one is if the loops in it, or it, were their trips."""
     trips = 1
     if isinstance(op, ForOp):
@@ -286,7 +249,7 @@ def _unrolled(op: Operation) -> int:
     elif isinstance(op, WhileOp):
         trips = MANY
     inner = (x for region in op.regions for block in region.blocks for x in block.ops)
-    return 1 + trips * sum(map(_unrolled, inner))
+    return 1 + trips * sum(map(in_trips, inner))
 
 
 def _is_elementwise(block: Block) -> bool:

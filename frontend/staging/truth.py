@@ -54,5 +54,5 @@ def negated(value: Tracer) -> Tracer:
     from mlc.frontend import numpy as names
 
     made: Any = names.logical_not(value)
-    made.origins = value.origins
+    made.weak, made.origins = True, value.origins
     return made

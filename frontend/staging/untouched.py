@@ -8,7 +8,6 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from mlc.dialects.tensor.control import discard
 from mlc.frontend.numpy.elementwise import less_equal, logical_not
 from mlc.frontend.staging.rolled import Rolled, roll
 from mlc.frontend.staging.variables import Local
@@ -35,18 +34,30 @@ def rolled_while(
 ) -> tuple[Rolled, Sequence[Local], NoTrip | None]:
     """
     `roll` of a loop that a test ends, its variables, and whether there was no trip: one more
-    variable says so, where numbers are of another class then. Raises Peel, MlcError.
+    variable says so, where numbers are others then. Raises Peel, MlcError.
     """
-    rolled = roll(variables, (), trip, given, runs or leaving, trips, code=code)
-    if none is not None or runs or not rolled.converts:
+    if none is not None or runs:
+        rolled = roll(variables, (), trip, given, runs or leaving, trips, code=code)
         return rolled, variables, None if runs else none
-    discard(rolled.body.block)
     ran = Local("", CellType(False))
 
     def noted(arguments: Sequence[SSAValue]) -> None:
         trip(arguments)
         ran.put(True)
 
-    again = roll([*variables, ran], (), noted, given, leaving, trips, code=code)
-    again.lists = [*rolled.lists, *again.lists]
-    return again, [*variables, ran], lambda: logical_not(ran.get())
+    rolled = roll([*variables, ran], (), noted, given, leaving, trips, code=code)
+    if not rolled.converts:
+        _forget(rolled, ran)
+        return rolled, variables, None
+    return rolled, [*variables, ran], lambda: logical_not(ran.get())
+
+
+def _forget(rolled: Rolled, variable: Local) -> None:
+    """A variable that the body does not read is not carried."""
+    which = next(k for k, c in enumerate(rolled.carried) if c.variable is variable)
+    place = sum(len(c.arrays) for c in rolled.carried[:which])
+    for held in (rolled.carried, rolled.ends):
+        del held[which]
+    for values in (rolled.arguments, rolled.yielded):
+        del values[place]
+    rolled.body.block.erase_arg(rolled.body.block.args[place])

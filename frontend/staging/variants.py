@@ -9,6 +9,7 @@ import builtins
 import operator
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 from xdsl.ir import SSAValue
@@ -92,7 +93,8 @@ class Variants:
                 return self.apply(function)
 
         chosen = self.asked(lambda option: option is self.options[first])
-        return choice("it", chosen, lambda: _tried(function, self.options[first]), others)
+        one = partial(_tried, function, self.options[first])
+        return choice("it", chosen, one, others, apart=True)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -121,16 +123,38 @@ def _tried(function: Callable[[Any], Any], option: Any, certain: bool = False) -
 
 
 def of_options(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """function(*args, **kwargs), of each option that an argument may be."""
-    for k, value in enumerate(args):
-        if isinstance(value, Variants):
+    """function(*args, **kwargs), of each option that an argument may be, or an item of one."""
+    for k, arg in enumerate(args):
+        if (value := first_variants(arg)) is not None:
             return value.apply(
-                lambda x, k=k: of_options(function, (*args[:k], x, *args[k + 1 :]), kwargs)
+                lambda x, k=k, arg=arg, value=value: of_options(
+                    function, (*args[:k], _instead(arg, value, x), *args[k + 1 :]), kwargs
+                )
             )
     for name, value in kwargs.items():
         if isinstance(value, Variants):
             return value.apply(lambda x, name=name: of_options(function, args, {**kwargs, name: x}))
     return function(*args, **kwargs)
+
+
+def first_variants(value: Any) -> Variants | None:
+    """A value, or the first item in lists and tuples, that has options."""
+    if isinstance(value, Variants):
+        return value
+    if type(value) not in (list, tuple):
+        return None
+    items = cast("Sequence[Any]", value)
+    return next((found for x in items if (found := first_variants(x)) is not None), None)
+
+
+def _instead(value: Any, old: Variants, new: Any) -> Any:
+    """The value, with another one in the place of such an item."""
+    if value is old:
+        return new
+    if type(value) not in (list, tuple):
+        return value
+    items = cast("Sequence[Any]", value)
+    return type(items)([_instead(x, old, new) for x in items])  # pyright: ignore[reportCallIssue]
 
 
 def narrowed(value: Any) -> Any:

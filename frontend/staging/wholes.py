@@ -1,100 +1,213 @@
 """
-Numbers that are Python's int or bool on one way, and a float on another: the value is the float's,
-and what it is where Python sees it is known when the function runs.
+Numbers that are Python's on one way, and of another dtype or NumPy's on another: the value has the
+dtype of the other way, and what it is where Python sees it is known when the function runs. Where
+that dtype cannot hold it, or what is made of it would differ in dtype, it is a value with options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
+import numpy as np
 from xdsl.ir import SSAValue
 
-from mlc.dialects.dtypes import BOOL, I64, DType
+from mlc.dialects.dtypes import BOOL, C128, DTYPES, F64, I64, DType
+from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor.bitwise import AndOp
-from mlc.frontend.trace.kinds import class_of
+from mlc.dialects.tensor.comparison import SelectOp
+from mlc.frontend.numpy.values import common_dtype, convert, dtype_row, number
+from mlc.frontend.staging.variants import Variants
+from mlc.frontend.trace.kinds import class_of, is_array
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.value import Whole
 
-_ROWS: dict[type[Any], DType] = {bool: BOOL, int: I64}
+_ROWS: dict[type[Any], DType] = {bool: BOOL, int: I64, float: F64, complex: C128}
+"""Python's classes of numbers, and the dtypes that hold them."""
+
+_HOLD: dict[type[Any], tuple[DType, ...]] = {
+    bool: DTYPES,
+    int: (I64, F64, C128),
+    float: (F64, C128),
+    complex: (C128,),
+}
+"""Dtypes in which computing gives what Python computes."""
 
 
-def as_kind(leaf: Any) -> type[Any] | None:
-    """int or bool, of one of Python's numbers that is such a one."""
+def python_class(leaf: Any) -> type[Any] | None:
+    """The class of what is certainly one of Python's numbers."""
     kind = int if isinstance(leaf, SymbolicDim) else class_of(leaf)
     if isinstance(leaf, Tracer):
         weak = leaf.weak and not leaf.dims
-        kind = {"int": int, "bool": bool}.get(leaf.row.kind) if weak else None
+        names = {"int": int, "bool": bool, "float": float, "complex": complex}
+        kind = names.get(leaf.row.kind) if weak else None
     return kind if kind in _ROWS else None
 
 
 def kind_of(leaf: Any, row: DType) -> type[Any] | None:
-    """Likewise, where `row` is another dtype."""
-    kind = as_kind(leaf)
-    return kind if kind is not None and _ROWS[kind] is not row else None
+    """int or bool, of one of Python's numbers that is such a one, where `row` is another dtype."""
+    kind = python_class(leaf)
+    return kind if kind in (bool, int) and _ROWS[kind] is not row else None
 
 
-def whole_of(leaf: Any) -> Whole | None:
-    """Where a leaf is such a number."""
-    return leaf.whole if isinstance(leaf, Tracer) else None
+def class_apart(last: Any, leaf: Tracer) -> type[Any] | None:
+    """What class of Python's a trip may leave that is not what a loop carries."""
+    if (whole := whole_of(last, leaf.row)) is not None:
+        return whole.kind
+    kind = python_class(last)
+    if kind is None or (_ROWS[kind] is leaf.row and leaf.weak):
+        return None
+    lasts = common_dtype("a loop", (leaf, last)) is leaf.row
+    return kind if lasts and (_ROWS[kind] is leaf.row or kind_of(last, leaf.row)) else None
 
 
-def conditions(sides: Sequence[tuple[Any, DType]], blocks: Sequence[Any]) -> Any:
+def row_of(leaf: Any) -> DType:
+    """The dtype of a number or an array."""
+    if isinstance(leaf, Tracer):
+        return leaf.row
+    return I64 if isinstance(leaf, SymbolicDim) else dtype_row(np.asarray(leaf).dtype)
+
+
+def are_told(x: Any, y: Any) -> bool:
+    """Whether what stands for either of two numbers or arrays can say which of them it is."""
+    rows = row_of(x), row_of(y)
+    if rows[0] is rows[1]:
+        return len(_kinds((x, y), rows[0])) <= 1
+    try:
+        row = common_dtype("a choice", (x, y))
+    except DTypeError:
+        return False
+    apart = [leaf for leaf, own in zip((x, y), rows, strict=True) if own is not row]
+    kinds = [kind for leaf in apart if (kind := kind_of(leaf, row)) is not None]
+    exact = all(_is_exact(leaf, kind, row) for leaf, kind in zip(apart, kinds, strict=False))
+    return len(kinds) == len(apart) and exact and len(_kinds((x, y), row)) == 1
+
+
+def _kinds(leaves: Sequence[Any], row: DType) -> set[type[Any]]:
+    """The classes of Python's that numbers as one dtype may have, and that have another dtype."""
+    wholes = [x.kind for leaf in leaves if (x := whole_of(leaf, row)) is not None]
+    return {*wholes, *(x for leaf in leaves if (x := kind_of(leaf, row)) is not None)}
+
+
+def whole_of(leaf: Any, row: DType | None = None) -> Whole | None:
+    """Where a leaf is one of Python's numbers; only of another dtype than `row`."""
+    whole = leaf.whole if isinstance(leaf, Tracer) else None
+    return whole if whole is None or _ROWS[whole.kind] is not row else None
+
+
+def conditions(
+    leaves: Sequence[Any], row: DType, blocks: Sequence[Any], of_one_dtype: bool = False
+) -> Any:
     """
     Of two leaves as one dtype: (where that is one of Python's, in each block, its class), or None.
+    `of_one_dtype`: also where one is Python's and one NumPy's, of that dtype.
     """
-    kinds = {
-        *(kind_of(leaf, row) for leaf, row in sides),
-        *(x.kind for leaf, _ in sides if (x := whole_of(leaf)) is not None),
-    } - {None}
+    kinds = _kinds(leaves, row)
+    known = [python_class(leaf) for leaf in leaves]
+    if not kinds and of_one_dtype and None in known:
+        wholes = [x.kind for leaf in leaves if (x := whole_of(leaf)) is not None]
+        kinds = {kind for kind in (*known, *wholes) if kind is not None}
     if len(kinds) != 1:
         return None
-    from mlc.frontend.numpy.values import number
-
+    (kind,) = kinds
     found: list[SSAValue] = []
-    for (leaf, row), block in zip(sides, blocks, strict=True):
+    for leaf, block in zip(leaves, blocks, strict=True):
         with here().inside(block):
-            whole = whole_of(leaf)
-            surely = kind_of(leaf, row) is not None
-            found.append(number(surely, BOOL) if whole is None else whole.condition)
-    return found, kinds.pop()
+            found.append(is_class(leaf, kind))
+    return found, kind
 
 
-def after_trips(start: Any, row: DType, none: Tracer) -> Whole | None:
-    """Of what a loop hands on as a dtype: where there was no trip, it is what it was before."""
-    whole = whole_of(start)
-    if whole is not None:
-        return Whole(here().emit(AndOp, whole.condition, none.value), whole.kind)
-    kind = kind_of(start, row)
-    return None if kind is None else Whole(none.value, kind)
+def is_class(leaf: Any, kind: type[Any]) -> SSAValue:
+    """Whether a leaf is a number of one of Python's classes."""
+    whole = whole_of(leaf)
+    if whole is not None and whole.kind is kind:
+        return whole.condition
+    return number(python_class(leaf) is kind, BOOL)
 
 
-_KEEP_INTEGERS = frozenset(
+def is_converted(start: Any, last: Tracer) -> bool:
+    """Whether what a loop hands on, `last`, differs after no trip from what it was before."""
+    other = row_of(start) is not last.row or (python_class(start) is not None and not last.weak)
+    return whole_of(start) is not None or other
+
+
+def after_trips(start: Any, last: Tracer, none: Tracer) -> Any:
+    """What a loop hands on: where there was no trip, it is what it was before."""
+    whole, kind = whole_of(start), python_class(start)
+    if whole is not None and start.row is last.row:
+        last.whole = Whole(here().emit(AndOp, whole.condition, none.value), whole.kind)
+    elif whole is None and kind is not None and _is_exact(start, kind, last.row):
+        last.whole = Whole(none.value, kind)
+    else:
+        return Variants(_chosen(none), (start, last))
+    return last
+
+
+def _is_exact(leaf: Any, kind: type[Any], row: DType) -> bool:
+    """Whether a dtype holds a number of Python's."""
+    if row is _ROWS[kind] or kind is bool or isinstance(leaf, SymbolicDim):
+        return True
+    if isinstance(leaf, Tracer):  # in a loop around, which carries it as one dtype
+        return row in _HOLD[kind] and (kind is not int or len(here().scopes) > 1)
+    with np.errstate(all="ignore"):
+        return np.asarray(leaf).astype(row.numpy).item() == leaf or leaf != leaf
+
+
+def _chosen(first: Tracer) -> Tracer:
+    """The number of the first of two options where `first` holds, else of the second."""
+    zero, one = number(0, I64), number(1, I64)
+    return Tracer(here(), here().emit(SelectOp, first.value, zero, one))
+
+
+_ARITHMETIC = frozenset(
     {
-        *("add", "subtract", "multiply", "floor_divide", "remainder"),
+        *("add", "subtract", "multiply", "floor_divide", "remainder", "true_divide"),
         *("negative", "positive", "absolute", "square"),
     }
 )
-"""Functions for operators of which Python's integers are integers again."""
+_COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
 
 
-def result_of(function: str, operands: Sequence[Any]) -> Whole | None:
-    """Where the result of an operator is an int."""
-    found = where_pythons(operands) if function in _KEEP_INTEGERS else None
-    return None if found is None else Whole(found.value, int)
+def _class_of_result(function: str, kinds: Sequence[type[Any]]) -> type[Any] | None:
+    """What an operator gives of Python's numbers."""
+    if function in _COMPARISONS:
+        return bool
+    if function not in _ARITHMETIC:
+        return None
+    floats = float if function == "true_divide" or float in kinds else int
+    return complex if complex in kinds else floats
+
+
+def result_of(function: str, operands: Sequence[Any], result: Tracer) -> Whole | None:
+    """Where the result of an operator is a number of Python's."""
+    found = _all_pythons(operands)
+    kind = None if found is None else _class_of_result(function, found[1])
+    if found is None or kind is None or result.dims:
+        return None
+    known = result.weak and _ROWS[kind] is result.row
+    return None if known or result.row not in _HOLD[kind] else Whole(found[0].value, kind)
 
 
 def where_pythons(operands: Sequence[Any]) -> Tracer | None:
     """Where all operands are integers of Python's, and not elsewhere; None where that is known."""
+    found = _all_pythons(operands)
+    return None if found is None or not {*found[1]} <= {bool, int} else found[0]
+
+
+def _all_pythons(operands: Sequence[Any]) -> tuple[Tracer, list[type[Any]]] | None:
+    """Where all operands are Python's numbers, and their classes; None where that is known."""
     where: Tracer | None = None
+    kinds: list[type[Any]] = []
     for x in operands:
         whole = whole_of(x)
         if whole is None:
-            weak = isinstance(x, Tracer) and x.weak and not x.dims and x.row.kind == "int"
-            if not (weak or isinstance(x, int | SymbolicDim)):
+            kind = python_class(x)
+            if kind is None:
                 return None
+            kinds.append(kind)
             continue
         if not here().visible(whole.condition):
             return None
@@ -102,4 +215,75 @@ def where_pythons(operands: Sequence[Any]) -> Tracer | None:
         if where is not None:
             both = here().emit(AndOp, where.value, both)
         where = Tracer(here(), both)
-    return where
+        kinds.append(whole.kind)
+    return None if where is None else (where, kinds)
+
+
+def spelled(function: str, operands: Sequence[Any]) -> Sequence[Any]:
+    """
+    The operands of a function; where its result has another dtype if they are Python's numbers,
+    those that may be have the options to be.
+    """
+    places = [k for k, x in enumerate(operands) if _may_be_pythons(x)]
+    if not places or function in _COMPARISONS:
+        return operands
+    plain = common_dtype(function, operands)
+    others = [x for k, x in enumerate(operands) if k not in places]
+    if all(python_class(x) is not None for x in others):
+        kinds = [python_class(x) or x.whole.kind for x in operands]
+        kind = _class_of_result(function, kinds)
+        row = F64 if function == "true_divide" and plain.kind in ("bool", "int", "uint") else plain
+        if kind is None or row not in _HOLD[kind]:
+            return _with_options(operands, places)
+    ways = product((False, True), repeat=len(places))
+    for way in ways:
+        chosen = dict(zip(places, way, strict=True))
+        mixed = [x.whole.kind() if chosen.get(k) else x for k, x in enumerate(operands)]
+        strong = any(python_class(x) is None for x in mixed)
+        if strong and common_dtype(function, mixed) is not plain:
+            return _with_options(operands, places)
+    return operands
+
+
+def spelled_in(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Likewise of a NumPy function's arguments, and of what is in lists and tuples among them."""
+    found: list[Any] = []
+    _collect(args, found)
+    if not any(map(_may_be_pythons, found)):
+        return args
+    made = {id(x): new for x, new in zip(found, spelled("", found), strict=True)}
+    return _replaced(args, made)
+
+
+def _collect(value: Any, found: list[Any]) -> None:
+    """The numbers and arrays in lists and tuples."""
+    if type(value) in (list, tuple):
+        for x in value:
+            _collect(x, found)
+    elif isinstance(
+        value, Tracer | SymbolicDim | bool | int | float | complex | np.generic
+    ) or is_array(value):
+        found.append(value)
+
+
+def _replaced(value: Any, made: Mapping[int, Any]) -> Any:
+    if type(value) in (list, tuple):
+        return type(value)(_replaced(x, made) for x in value)
+    return made.get(id(value), value)
+
+
+def _may_be_pythons(x: Any) -> bool:
+    whole = whole_of(x)
+    return whole is not None and here().visible(whole.condition)
+
+
+def _with_options(operands: Sequence[Any], places: Sequence[int]) -> list[Any]:
+    return [options(x) if k in places else x for k, x in enumerate(operands)]
+
+
+def options(x: Tracer) -> Variants:
+    """A number that may be one of Python's as a value with options."""
+    assert x.whole is not None
+    python = Tracer(here(), convert(x.value, _ROWS[x.whole.kind]), weak=True)
+    chosen = _chosen(Tracer(here(), x.whole.condition))
+    return Variants(chosen, (python, Tracer(here(), x.value, weak=x.weak)))

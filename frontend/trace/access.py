@@ -21,7 +21,8 @@ from mlc.frontend.staging.counted import as_arrays, element, is_counted, made, p
 from mlc.frontend.staging.flow import Flow
 from mlc.frontend.staging.lazy import Lazy, is_long
 from mlc.frontend.staging.list_methods import read
-from mlc.frontend.staging.variants import narrowed, of_options
+from mlc.frontend.staging.variants import first_variants, narrowed, of_options
+from mlc.frontend.staging.wholes import spelled_in
 from mlc.frontend.trace import stores, unobserved
 from mlc.frontend.trace.asked import check_depth, check_key, may_be_rows
 from mlc.frontend.trace.builtin_calls import BUILTINS, vectorized
@@ -205,7 +206,10 @@ def _called(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         implemented = special is not None or implementation_of(function) is not None
     except TypeError:  # not hashable
         special, implemented = None, False
-    chosen = any(map(is_variants, (function, *args, *kwargs.values())))
+    if implemented and special is None:
+        args = spelled_in(args)
+    given = (function, *args, *kwargs.values())
+    chosen = any(map(is_variants, given)) or (implemented and first_variants(args) is not None)
     if chosen and function is not print and not _is_users(function):
         return of_options(_plain_call, (function, *args), kwargs)
     if special is not None:

@@ -85,6 +85,7 @@ class Trace:
         self.long_loops: set[CodeType] = set()  # bodies that were better as one loop
         self.longer_than: dict[CodeType, int] = {}  # ops that a trip of a loop's body is more than
         self.changed_in: dict[CodeType, Sequence[Any]] = {}  # what trips of a loop's body carried
+        self.trial: Any = None  # a trip that is tried, which counts its ops
         self.facts: tuple[Any, ...] = ()  # what the branches being traced know of options
         self.meaning: dict[SSAValue, Any] = {}  # of a bool that is known by these: facts
         # objects that are changed: what they held, what the function sees of it, the way there
@@ -135,6 +136,8 @@ class Trace:
                 self._last = (site, op.results[0])
         self.checks = self.checks or (isinstance(op, TensorOp) and op.may_fail)
         self.scopes[-1].add_op(op)
+        if self.trial is not None:
+            self.trial.add(op)
 
     def emit(
         self,
