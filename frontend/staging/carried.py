@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.dtypes import BOOL
+from mlc.dialects.tensor.control import discard
 from mlc.frontend.numpy.values import lift, number
 from mlc.frontend.staging.joins import Held
 from mlc.frontend.staging.options import is_number_or_array, zero_of
@@ -148,6 +149,19 @@ def without_asked(
                 del kept[k]
         made.append(replace(c, wholes=kept))
     return made
+
+
+def take_unseen(block: Block, found: Sequence[Carried]) -> bool:
+    """
+    Whether no trip sees what is carried, so that the body need not be traced again with it; else
+    what was traced is given up.
+    """
+    if any(c.seen for c in found):
+        discard(block)
+        return False
+    for x in (x for c in found for x in c.arrays):
+        block.insert_arg(x.value.type, len(block.args))
+    return True
 
 
 def lifted(leaf: Any) -> Tracer | None:

@@ -26,7 +26,7 @@ from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import common_dtype, convert, lift
 from mlc.frontend.staging.alike import alike
-from mlc.frontend.staging.carried import Carried, asking, lifted, without_asked
+from mlc.frontend.staging.carried import Carried, asking, lifted, take_unseen, without_asked
 from mlc.frontend.staging.expected import expected, is_number, is_visible, key_of, unchanged
 from mlc.frontend.staging.joins import (
     UNBOUND,
@@ -147,11 +147,8 @@ def roll(
             continue
         if found := _found(carried, trip, local, runs, alone):
             carried, original = [*carried, *found], None
-            if any(c.seen for c in found):
-                discard(block)
+            if not take_unseen(block, found):
                 continue
-            for x in (x for c in found for x in c.arrays):  # which no trip sees
-                block.insert_arg(x.value.type, len(block.args))
         ends = [_end(c, trip, local) for c in carried]
         if fitting := _fitting(carried, ends) or asking(carried, ends):
             carried, original = fitting, None

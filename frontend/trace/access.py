@@ -208,9 +208,7 @@ def _called(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         special, implemented = None, False
     if implemented and special is None:
         args = spelled_in(args)
-    given = (function, *args, *kwargs.values())
-    chosen = any(map(is_variants, given)) or (implemented and first_variants(args) is not None)
-    if chosen and function is not print and not _is_users(function):
+    if _has_options(function, args, kwargs, implemented):
         return of_options(_plain_call, (function, *args), kwargs)
     if special is not None:
         return special(function, args, kwargs)
@@ -340,6 +338,15 @@ def _with_defaults(
         if name not in kwargs:
             named[name] = captured(default, path.attr("__kwdefaults__").item(name))
     return args, named
+
+
+def _has_options(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], implemented: bool
+) -> bool:
+    """Whether a call is one for each option of a value; of NumPy's functions in lists as well."""
+    chosen = any(map(is_variants, (function, *args, *kwargs.values())))
+    chosen = chosen or (implemented and first_variants(args) is not None)
+    return chosen and function is not print and not _is_users(function)
 
 
 def _plain_call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
