@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -22,11 +23,13 @@ from mlc.passes.tensor.constants import splat_constant
 class Built:
     """
     Builds terms of a rule in front of an op. ShapeError and DTypeError, where they have no type;
-    ArithmeticError, where a size is no whole number.
+    ArithmeticError, where a size is no whole number. `exact` gets the numbers of constants.
     """
 
-    def __init__(self, rule: Rule, env: Env, b: OpBuilder) -> None:
-        self.env, self.b = env, b
+    def __init__(
+        self, rule: Rule, env: Env, b: OpBuilder, exact: dict[SSAValue, Fraction] | None = None
+    ) -> None:
+        self.env, self.b, self.exact = env, b, exact
         self.bound = frozenset(rule.sizes)
 
     def value(self, term: Term, kind: Tensor) -> SSAValue:
@@ -44,12 +47,24 @@ class Built:
         """A constant of a type."""
         dtype = dtype_of(kind.element_type)
         number = self.number(term, dtype)
-        return splat_constant(self.b, number, dtype, shape_of(kind))
+        value = splat_constant(self.b, number, dtype, shape_of(kind))
+        if self.exact is not None and (fraction := self.fraction(term)) is not None:
+            self.exact[value] = fraction
+        return value
 
     def number(self, term: Constant, dtype: DType) -> Any:
         """A constant's number: reckoned in its dtype, where integers wrap around."""
         with np.errstate(all="ignore"):
             return evaluate(term.value, self.env, partial(_in_dtype, dtype))
+
+    def fraction(self, term: Constant) -> Fraction | None:
+        """A constant's number as it would be without rounding; None where it is no such number."""
+        known = {name: x for name, x in self.env.items() if isinstance(x, np.ndarray)}  # pyright: ignore[reportUnknownVariableType]
+        try:
+            numbers: Env = {name: Fraction(x.item()) for name, x in known.items()}  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            return evaluate(term.value, numbers, _as_fraction)
+        except (ArithmeticError, TypeError, ValueError):
+            return None
 
     def node(self, term: Node, kind: Tensor) -> SSAValue:
         """An op, its operands first, and of these those that are constants last."""
@@ -75,7 +90,7 @@ class Built:
             words = [word_text(w, self.env, self.bound) for w in term.letters.words()]
             properties["letters"] = f"{','.join(words[:-1])}->{words[-1]}"
             if op is BroadcastOp or op is ConvOp:
-                shape = sizes_of_word(words[-1], self.env)
+                shape = sizes_of_word(term.letters.result, self.env)
                 declared = tensor_type(tensor_of(operands[0]).element_type, shape)
         for field, expression in term.fields:
             if field == "axis":
@@ -86,6 +101,10 @@ class Built:
             else:
                 properties[PROPERTY[field]] = DimsAttr(dims(expression, self.env))
         return self.b(op, *operands, declared=declared, **properties)
+
+
+def _as_fraction(number: float) -> Fraction:
+    return Fraction(str(number))
 
 
 def _in_dtype(dtype: DType, number: float) -> Any:

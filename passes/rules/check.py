@@ -40,6 +40,8 @@ def faults(rule: Rule) -> Iterator[str]:
             yield "`left` has const(…) of an expression; expected a number or a variable"
         if isinstance(term, Node) and any(isinstance(name, Apply) for name in term.names):
             yield f"`left` has an expression as a property of {term.op}; expected a text or a name"
+    if rule.letters_of is not None and rule.letters_of not in met:
+        yield f"`letters of {rule.letters_of}`, which `left` does not have"
     own = {t.name for t in right if not isinstance(t, Variable) and t.name}
     for term in right:
         if isinstance(term, Variable) and term.name not in met | own:

@@ -13,7 +13,7 @@ Env = dict[str, Any]
 """
 By name: `%x` a value, `f` a class of ops, `p` a text, `P` letters, `a` a 0-d array, `n` a size, `s`
 an integer, `o` sizes. `'c` is the letter that c stands for, `#c` the size of such a letter, `@…` a
-size that is compared once all variables are known.
+size that is compared once all variables are known, `~` the names that letters get.
 """
 
 
@@ -90,10 +90,13 @@ def unify_words(
     sizes: dict[str, Dim],
     env: Env,
     bound: frozenset[str],
+    *,
+    keeps_names: bool = False,
 ) -> bool:
     """
     Matches the letters of one op with those of a pattern, and binds its variables. `sizes` are
-    those of the op's letters; `bound` are the names of letters that are sizes of the rule as well.
+    those of the op's letters; `bound` are the names of letters that are sizes of the rule as well;
+    with `keeps_names` what is written has the names of this op.
     """
     renaming = Renaming()
     open_words: list[tuple[list[Letter], list[str]]] = []
@@ -127,6 +130,8 @@ def unify_words(
         size = sizes.get(mine)
         if env.get("#" + letter) is None:
             env["#" + letter] = size
+    if keeps_names:
+        env["~"] = {letter: mine for mine, letter in renaming.known.items()}
     return all(_bind_size(each, env, bound) for word in words for each in word.letters())
 
 
@@ -172,11 +177,23 @@ def word_text(word: Word, env: Env, bound: frozenset[str]) -> str:
                 env[key] = fresh_letter(env, letter.name)
                 env["#" + env[key]] = env[letter.name]
             scale = integer(letter.scale, env)
-            terms.append(("" if scale == 1 else str(scale)) + env[key])
+            terms.append(("" if scale == 1 else str(scale)) + _named(env[key], env))
         found += terms[0] if len(terms) == 1 else f"({'+'.join(terms)})"
     return found
 
 
-def sizes_of_word(text: str, env: Env) -> Shape:
+def _named(letters: str, env: Env) -> str:
+    """Letters by the names that the rule wants to see."""
+    names: dict[str, str] | None = env.get("~")
+    if names is None:
+        return letters
+    for c in letters:
+        if c not in names:
+            taken = names.values()
+            names[c] = c if c not in taken else next(x for x in ALPHABET if x not in taken)
+    return "".join(names[c] for c in letters)
+
+
+def sizes_of_word(word: Word, env: Env) -> Shape:
     """The size of each letter."""
-    return tuple(env["#" + c] for c in text)
+    return tuple(env["#" + c] for letter in word.letters() for c in env[_key(letter)])

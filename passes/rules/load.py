@@ -14,7 +14,7 @@ from mlc.passes.rules.vocabulary import FORMS
 from mlc.passes.tensor.rules import Deferred, Entry, Equivalence, Rules
 
 FOLDER = Path(__file__).parent
-FAMILIES = ("algebra", "strength")
+FAMILIES = ("algebra", "strength", "views", "fold_views")
 """The files of this folder, without `.rules`."""
 
 
@@ -24,11 +24,16 @@ def family(name: str) -> list[Rule]:
     return parse(path.read_text(encoding="utf-8"), path.name)
 
 
-def deferred(name: str) -> Rules:
-    """The rules of a family, each of which is read when the first op that it is for is met."""
+def deferred(name: str, equivalence: Equivalence | None = None) -> Rules:
+    """
+    The rules of a family, each of which is read when the first op that it is for is met; those of
+    one class only, where it is given.
+    """
     path = FOLDER / f"{name}.rules"
     rules = Rules()
     for line, lines in chunks(path.read_text(encoding="utf-8"), path.name):
+        if equivalence is not None and f"  class {equivalence}" not in lines:
+            continue
         entry = Deferred(partial(_read, line, lines, path.name))
         for op in roots(lines):
             rules.add(FORMS[op].op, entry)

@@ -8,6 +8,7 @@ op that the rule names there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,7 @@ class Matcher:
 
     def holds(self, env: Env) -> bool:
         """Whether what is known besides the shape of the program holds, too."""
-        if not all(_is_given(given, env) for given in self.rule.given):
+        if not all(_is_given(given, env, self.rule.vectors) for given in self.rule.given):
             return False
         try:
             for name, value in self.rule.lets:
@@ -146,7 +147,7 @@ class Matcher:
         if form.string is not None:
             yield self._string(form.string[0], node)
         if node.letters is not None:
-            yield self._letters(node.letters, 1 + (form.string is not None))
+            yield self._letters(node, node.letters, 1 + (form.string is not None))
         for field, expression in node.fields:
             yield self._field(field, expression)
 
@@ -163,8 +164,11 @@ class Matcher:
 
         return bind
 
-    def _letters(self, letters: Letters, properties: int) -> Callable[[Operation, Env], bool]:
+    def _letters(
+        self, node: Node, letters: Letters, properties: int
+    ) -> Callable[[Operation, Env], bool]:
         words, bound = letters.words(), self.bound
+        keeps = node.name is not None and node.name == self.rule.letters_of
         structure = tuple(tuple(len(axis) for axis in word.axes) for word in words)
         scales = [letter.scale for word in words for letter in word.letters()]
         has_windows = any(len(axis) > 1 for word in words for axis in word.axes)
@@ -186,7 +190,8 @@ class Matcher:
                 for axis, dim in zip(word, shape_of(value.type), strict=True):
                     if len(axis) == 1:
                         sizes[axis[0][1]] = dim
-            return unify_words(words, tuple(map(flat_word, found)), sizes, env, bound)
+            actual = tuple(map(flat_word, found))
+            return unify_words(words, actual, sizes, env, bound, keeps_names=keeps)
 
         return unify
 
@@ -258,9 +263,17 @@ class Matcher:
         rewrite.__doc__ = self.rule.says
         return rewrite
 
-    def written(self, env: Env, roots: Sequence[SSAValue], b: Rewrite) -> list[SSAValue]:
-        """The values of the right side, of the types of the roots."""
-        built = Built(self.rule, env, b)
+    def written(
+        self,
+        env: Env,
+        roots: Sequence[SSAValue],
+        b: Rewrite,
+        exact: dict[SSAValue, Fraction] | None = None,
+    ) -> list[SSAValue]:
+        """
+        The values of the right side, of the types of the roots; NotTypedError where they are not.
+        """
+        built = Built(self.rule, env, b, exact)
         found: list[SSAValue] = []
         for root, term in zip(roots, self.rule.right, strict=True):
             try:
@@ -372,7 +385,7 @@ def _bind_dim(expression: Expr, found: Dim, env: Env) -> bool:
     return env.setdefault(expression.name, found) == found
 
 
-def _is_given(given: Given, env: Env) -> bool:
+def _is_given(given: Given, env: Env, vectors: tuple[str, ...]) -> bool:
     """Whether the variables are of the kinds and shapes that the rule says."""
     for name, shape in given.names:
         if name not in env:
@@ -383,6 +396,10 @@ def _is_given(given: Given, env: Env) -> bool:
         if shape is None or any(isinstance(e, Symbol) and e.name.isupper() for e in shape):
             continue
         found = shape_of(kind)
+        if len(shape) == 1 and isinstance(shape[0], Symbol) and shape[0].name in vectors:
+            if env.setdefault(shape[0].name, found) != found:
+                return False
+            continue
         if len(found) != len(shape):
             return False
         plain = [(e, d) for e, d in zip(shape, found, strict=True) if not isinstance(e, Symbol)]

@@ -199,6 +199,8 @@ class Rule:
     where: tuple[Guard, ...] = ()
     left: tuple[Term, ...]
     right: tuple[Term, ...]
+    letters_of: str | None = None
+    """The op on the left whose names letters have on the right; else the first root's."""
     is_two_way: bool = False
     grade: Grade | None = None
     line: int = field(default=0, compare=False)

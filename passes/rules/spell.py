@@ -52,6 +52,8 @@ def spell_rule(rule: Rule) -> str:
     lines += [f"  let {name} = {spell_expression(value)}" for name, value in rule.lets]
     if rule.where:
         lines.append(f"  where {', '.join(map(spell_guard, rule.where))}")
+    if rule.letters_of is not None:
+        lines.append(f"  letters of {rule.letters_of}")
     for side, roots in (("left", rule.left), ("right", rule.right)):
         lines += [f"  {side}", *(f"    {line}" for line in spell_side(roots))]
     if rule.is_two_way:

@@ -145,6 +145,7 @@ class _Reader(Tokens):
             where=get("where", ()),  # pyright: ignore[reportArgumentType]
             left=self.sides["left"],
             right=self.sides["right"],
+            letters_of=get("letters"),  # pyright: ignore[reportArgumentType]
             is_two_way=get("ways") == "both",
             grade=get("grade"),  # pyright: ignore[reportArgumentType]
             line=self.first,
@@ -170,6 +171,10 @@ class _Reader(Tokens):
 
     def read_class(self) -> None:
         self.once("class", self.take(*EQUIVALENCE))
+
+    def read_letters(self) -> None:
+        self.take("of")
+        self.once("letters", self.value())
 
     def read_ways(self) -> None:
         self.once("ways", self.take("both", "forward"))
@@ -319,7 +324,7 @@ class _Reader(Tokens):
         names: tuple[str | Symbol | Apply, ...] = ()
         if form.string is not None:
             names = (self.string(form.string[1]),)
-        letters = self.letters() if form.has_letters else None
+        letters = self.index_letters() if form.has_letters else None
         fields: list[tuple[str, Expr]] = []
         if form.before is not None:
             fields.append((form.before, self.sum()))
@@ -348,7 +353,7 @@ class _Reader(Tokens):
         found = self.expression()
         return found if isinstance(found, Symbol | Apply) else self.fail("a text or a name")
 
-    def letters(self) -> Letters:
+    def index_letters(self) -> Letters:
         text = self.next[1:-1]
         left, arrow, right = text.partition("->")
         if not self.next.startswith('"') or not arrow:
@@ -378,7 +383,7 @@ ONE = Number(1)
 AXIS = re.compile(r"\(([^()]*\+[^()]*)\)|([A-Za-z])|(.)")
 FIELDS = (
     "says", "origin", "class", "op", "name", "dims", "int", "const", "vec", "given", "let", "where",
-    "left", "right", "ways", "grade",
+    "letters", "left", "right", "ways", "grade",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import BlockArgument, SSAValue
 
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import dtype_of, numpy_dtype
 from mlc.dialects.tensor.bitwise import AndOp, NotOp, OrOp, XorOp
 from mlc.dialects.tensor.comparison import PREDICATES, CompareOp, MaxOp, MinOp, SelectOp
@@ -191,6 +191,14 @@ def _quotient(a: Any, b: Any) -> Any:
 SWAPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
+def _zeros(sizes: Shape) -> Shape:
+    return (Dim.const(0),) * len(sizes)
+
+
+def _ones(sizes: Shape) -> Shape:
+    return (Dim.const(1),) * len(sizes)
+
+
 def _within(p: str, q: str) -> str:
     return "".join(c for c in p if c in q)
 
@@ -210,6 +218,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "/": _each(_quotient),
     "neg": operator.neg,
     "abs": abs,
+    "zeros": _zeros,
+    "ones": _ones,
     "swapped": SWAPPED.__getitem__,
     "within": _within,
     "without": _without,

@@ -109,8 +109,12 @@ class Rules:
         self._by_op: dict[type[Operation], list[Entry | Deferred]] = {}
         self._resolved: dict[tuple[type[Operation], int], tuple[Entry, ...]] = {}
         for rules in included:
-            for op, entries in rules._by_op.items():
-                self._by_op.setdefault(op, []).extend(entries)
+            self.include(rules)
+
+    def include(self, rules: Rules) -> None:
+        """Those rules, too, behind the ones that are here."""
+        for op, entries in rules._by_op.items():
+            self._by_op.setdefault(op, []).extend(entries)
 
     def on(
         self, op: type[OpT], *, numerics: Numerics = "strict"

@@ -1,0 +1,275 @@
+"""
+Whether a rule is true: by exact arithmetic modulo a prime, and on floats, integers and bools.
+
+*Probabilistic*: both sides are equal at random residues, at several sizes. A false rule between
+polynomials of degree k passes a test with probability k/p at most (Schwartz 1980, Zippel 1979).
+*Tested*: both sides are equal at random and special numbers; that proves nothing, but refutes.
+Every rule is tested, as its class says; one that is only tested has no meaning modulo a prime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.op import Array, tensor_of
+from mlc.lazy_dataclass import dataclass
+from mlc.passes.rules.degrees import degree_of
+from mlc.passes.rules.instances import Instance, NoInstanceError, instances
+from mlc.passes.rules.match import NotTypedError
+from mlc.passes.rules.residues import (
+    PRIME,
+    LargeNumberError,
+    Order,
+    Residues,
+    UnknownError,
+    ZeroDivisorError,
+    drawn,
+    is_plain,
+    residues_of,
+)
+from mlc.passes.rules.rule import Grade, Rule
+
+Run = Callable[[ModuleOp, Sequence[Array]], Sequence[Array]]
+"""Runs a module's function: the reference interpreter."""
+TESTS = 2
+"""At random residues, of each instance."""
+REDRAWS = 20
+DRAWS = 6
+"""Of floats, of each instance."""
+SPECIAL = (
+    0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.1754942e-38, 3.4028235e38, 2.5,
+)  # fmt: skip
+"""Zeros, ones, infinities, NaN, subnormal numbers and the largest f32."""
+EXACT_BITS = 20
+TOLERANCE = {"reassociating": 2e-5, "approximate": 1e-3}
+"""Of the largest element: 16 sums of 2^-24 each, and what approximate rules are allowed."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """
+    What is known of a rule. `grade` is None where it is refuted, and `counterexample` says by what;
+    `bound` is on the probability that a probabilistic grade is wrong.
+    """
+
+    rule: Rule
+    grade: Grade | None
+    counterexample: str = ""
+    bound: float | None = None
+    why_tested: str = ""
+    """Why a rule is not probabilistic."""
+
+    def __str__(self) -> str:
+        name, grade = self.rule.name, self.grade
+        if grade is None:
+            return f"{name}: refuted: {self.counterexample}"
+        said = f"{name}: {self.rule.equivalence}, {grade.name} at {grade.instances} instances"
+        if self.bound is not None:
+            return f"{said}, degree {grade.degree}, wrong with probability <= {self.bound:.1e}"
+        return f"{said}: {self.why_tested}"
+
+
+def verify(rule: Rule, run: Run) -> Verdict:
+    """
+    A rule's grade, both ways where it has two. `run` is the meaning of programs on arrays; only
+    rules that were found to be sound by `check.faults` can be asked for.
+    """
+    ways = [rule, rule.reversed()] if rule.is_two_way else [rule]
+    verdicts = [_one_way(rule, way, run) for way in ways]
+    for verdict in verdicts:
+        if verdict.grade is None:
+            return verdict
+    return min(verdicts, key=lambda v: v.bound is not None)
+
+
+def _one_way(rule: Rule, way: Rule, run: Run) -> Verdict:
+    try:
+        cases = instances(way)
+    except (NoInstanceError, NotTypedError) as error:
+        return Verdict(rule, None, str(error))
+    for case in cases:
+        if found := differing_numbers(case, way, run):
+            return Verdict(rule, None, f"{found} where {case.text}")
+    reasons = {case.text: _unknown(case) for case in cases}
+    known = [case for case in cases if reasons[case.text] is None]
+    if any(reasons.values()) or not known:
+        said = next(filter(None, reasons.values()), "numbers that are all large")
+        return Verdict(rule, Grade("tested", len(cases)), why_tested=said)
+    orders: tuple[Order, ...] = ("difference", "random")
+    for order in orders:
+        outcome = _modular(rule, known, order)
+        if outcome.grade is not None or outcome.counterexample:
+            return outcome
+    return Verdict(rule, Grade("tested", len(cases)), why_tested="functions that are not just any")
+
+
+# Modulo a prime
+
+
+def _unknown(case: Instance) -> str | None:
+    """
+    Why there is no arithmetic modulo a prime for a case; None where there is, empty where it is
+    only that its numbers are large.
+    """
+    try:
+        _tested(case, 0, "difference")
+    except LargeNumberError:
+        return ""
+    except UnknownError as error:
+        return str(error)
+    return None
+
+
+def _modular(rule: Rule, cases: Sequence[Instance], order: Order) -> Verdict:
+    """The verdict of residues; neither a grade nor a counterexample where they cannot tell."""
+    degree, branches, samples, tests = 0, 0, 0, 0
+    for case in cases:
+        case_degree = degree_of(case.ops(), case.arguments, case.pairs())
+        degree = max(degree, case_degree)
+        for seed in range(TESTS):
+            run = _tested(case, seed + 1, order)
+            tests += 1
+            for left, right in case.pairs():
+                x, y = run.values[left], run.values[right]
+                if not is_plain(left):  # of pairs the first one is known behind exponentials, too
+                    x, y = x[0], y[0]
+                if np.array_equal(x, y):
+                    continue
+                if not run.is_polynomial:
+                    return Verdict(rule, None)
+                return Verdict(rule, None, f"{_modular_difference(x, y)} where {case.text}")
+            branches = max(branches, run.choices)
+            samples += int(np.size(run.values[case.values[0]]))
+    if degree >= PRIME // 2:
+        return Verdict(rule, None, f"degree {degree} reaches the prime {PRIME}")
+    bound = (degree / (PRIME - degree)) ** TESTS
+    if branches:
+        bound += (1 - 0.5**branches) ** samples
+    grade = Grade("probabilistic", len(cases), degree, tests)
+    return Verdict(rule, grade, bound=min(bound, 1.0))
+
+
+def _tested(case: Instance, seed: int, order: Order) -> Residues:
+    """A run at random residues, drawn again as long as a divisor is 0."""
+    rng = np.random.default_rng(seed)
+    for attempt in range(REDRAWS):
+        run = residues_of(case.ops(), seed * REDRAWS + attempt, order)
+        drawn(run, case.arguments, rng)
+        try:
+            run.run(case.ops(), case.exact)
+        except ZeroDivisorError:
+            continue
+        return run
+    raise UnknownError("a divisor that is always 0")
+
+
+def _modular_difference(x: Array, y: Array) -> str:
+    at = tuple(int(k[0]) for k in np.nonzero(x != y))
+    return f"left {x[at]} and right {y[at]} modulo {PRIME} at {list(at)}"
+
+
+# On numbers
+
+
+def differing_numbers(case: Instance, rule: Rule, run: Run) -> str:
+    """A difference that the rule's class does not allow; empty where none was found."""
+    half = len(case.values) // 2
+    for kind, arrays in _inputs(case, rule):
+        try:
+            found = run(case.module, arrays)
+        except MlcError as error:
+            return f"the reference says {error}"
+        for left, right in zip(found[:half], found[half:], strict=True):
+            if (at := _difference(left, right, rule, kind)) is not None:
+                shown = f"left {left[at]!s} and right {right[at]!s} at {list(at)}"
+                return f"{shown}{_inputs_at(arrays, left, at)}"
+    return ""
+
+
+def _inputs_at(arrays: Sequence[Array], result: Array, at: tuple[int, ...]) -> str:
+    """What elementwise rules read there."""
+    if not arrays or any(x.shape != result.shape for x in arrays):
+        return ""
+    return f" of {', '.join(str(x[at]) for x in arrays)}"
+
+
+def _inputs(case: Instance, rule: Rule) -> Iterator[tuple[str, list[Array]]]:
+    rng = np.random.default_rng(17)
+    kinds = ["ordinary", "whole", "positive"]
+    kinds += ["special"] if rule.equivalence == "exact" else []
+    for number in range(DRAWS):
+        kind = kinds[number % len(kinds)]
+        yield kind, [_array(x, kind, rng) for x in case.arguments]
+
+
+def _array(value: SSAValue, kind: str, rng: np.random.Generator) -> Array:
+    """Numbers for an argument: ordinary ones, small whole ones, or those that are special."""
+    shape = tensor_of(value).get_shape()
+    dtype: DType = dtype_of(tensor_of(value).element_type)
+    if dtype.kind == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.is_integer:
+        low, high = (0, 5) if kind in ("whole", "positive") else (dtype.lowest, dtype.highest)
+        return rng.integers(int(low), int(high), shape, np.int64, endpoint=True).astype(dtype.numpy)
+    found = np.empty(shape, dtype.numpy)
+    with np.errstate(all="ignore"):
+        if dtype.kind == "complex":
+            found.real, found.imag = _reals(shape, kind, rng), _reals(shape, kind, rng)
+        else:
+            found[...] = _reals(shape, kind, rng)
+    return found
+
+
+def _reals(shape: tuple[int, ...], kind: str, rng: np.random.Generator) -> Array:
+    if kind == "whole":
+        return rng.integers(-4, 5, shape)
+    if kind == "special":
+        return rng.choice(np.array(SPECIAL), shape)
+    found = np.asarray(rng.standard_normal(shape))
+    return np.abs(found) + 0.1 if kind == "positive" else found
+
+
+def _difference(left: Array, right: Array, rule: Rule, kind: str) -> tuple[int, ...] | None:
+    """Where two results differ more than the class allows."""
+    differs = left != right
+    if left.dtype.kind in "fc":
+        nan = np.isnan(left) & np.isnan(right)
+        if rule.equivalence == "exact":
+            differs = (_bits(left) != _bits(right)) & ~nan
+        elif not (kind == "whole" and _is_whole(left) and rule.equivalence == "reassociating"):
+            differs = ~_is_close(left, right, rule)
+        else:
+            differs &= ~nan
+    if not differs.any():
+        return None
+    return tuple(int(k[0]) for k in np.nonzero(differs))
+
+
+def _bits(x: Array) -> Array:
+    if x.dtype.kind == "c":
+        return np.ascontiguousarray(x).view(np.uint64)
+    return np.ascontiguousarray(x).view(np.uint32)
+
+
+def _is_whole(x: Array) -> bool:
+    """Whether all are whole numbers whose sums are exact."""
+    return bool(np.all((np.abs(x) < 2**EXACT_BITS) & (x == np.rint(x))))
+
+
+def _is_close(left: Array, right: Array, rule: Rule) -> Array:
+    """To a part of the largest element; approximate rules say nothing of numbers out of range."""
+    finite = np.isfinite(left) & np.isfinite(right)
+    if rule.equivalence == "reassociating":
+        same = np.isfinite(left) == np.isfinite(right)
+    else:
+        same = np.ones(left.shape, bool)
+    largest = np.max(np.abs(np.where(finite, left, 0)), initial=1.0)
+    with np.errstate(all="ignore"):
+        close = np.abs(left - right) <= TOLERANCE[rule.equivalence] * largest
+    return same & (close | ~finite)
