@@ -14,7 +14,15 @@ from mlc.dialects.dtypes import BOOL, DType, dtype_of
 from mlc.dialects.tensor.op import OpBuilder, Tensor, tensor_of
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.dialects.tensor.window import ConvOp
-from mlc.passes.rules.environment import Env, dims, evaluate, integer, sizes_of_word, word_text
+from mlc.passes.rules.environment import (
+    Env,
+    dims,
+    evaluate,
+    integer,
+    meet,
+    sizes_of_word,
+    word_text,
+)
 from mlc.passes.rules.rule import Constant, Node, Rule, Term, Variable, terms
 from mlc.passes.rules.vocabulary import FORMS, PROPERTY
 from mlc.passes.tensor.constants import splat_constant
@@ -27,10 +35,9 @@ class Built:
     """
 
     def __init__(
-        self, rule: Rule, env: Env, b: OpBuilder, exact: dict[SSAValue, Fraction] | None = None
+        self, env: Env, b: OpBuilder, exact: dict[SSAValue, Fraction] | None = None
     ) -> None:
         self.env, self.b, self.exact = env, b, exact
-        self.bound = frozenset(rule.sizes)
 
     def value(self, term: Term, kind: Tensor) -> SSAValue:
         """A term's value; `kind` is that of constants whose op does not say it."""
@@ -87,7 +94,12 @@ class Built:
             text = name if isinstance(name, str) else evaluate(name, self.env, int)
             properties[form.string[0]] = text
         if term.letters is not None:
-            words = [word_text(w, self.env, self.bound) for w in term.letters.words()]
+            if all(x.name.islower() for w in term.letters.words() for x in w.letters()):
+                for word, operand in zip(term.letters.operands, operands, strict=True):
+                    meet(word, shape_of(operand.type), self.env)
+                if (size := term.field("size")) is not None:
+                    meet(term.letters.result, dims(size, self.env), self.env)
+            words = [word_text(w, self.env) for w in term.letters.words()]
             properties["letters"] = f"{','.join(words[:-1])}->{words[-1]}"
             if op is BroadcastOp or op is ConvOp:
                 shape = sizes_of_word(term.letters.result, self.env)

@@ -49,9 +49,9 @@ def faults(rule: Rule) -> Iterator[str]:
     words = {name for term in left for name in _words(term)} | {name for name, _ in rule.lets}
     letters = {name for term in left for name in _letters(term)} | set(rule.sizes)
     for term in right:
-        for name in (*_words(term), *_letters(term)):
+        for name in (*_words(term), *_new_letters(term)):
             if name not in words | letters:
-                yield f"`right` has the letter {name}, which `left` does not have"
+                yield f"`right` has the letter {name}, whose size nothing says"
     for name in _symbols(rule):
         if name not in declared | words:
             yield f"{name} is not declared; expected a line such as `dims {name}`"
@@ -102,6 +102,16 @@ def _words(term: Term) -> list[str]:
 
 def _letters(term: Term) -> list[str]:
     return [name for name in _all_letters(term) if not name.isupper()]
+
+
+def _new_letters(term: Term) -> list[str]:
+    """The letters of a term's result, but those of its operands' axes, which have sizes."""
+    if not isinstance(term, Node) or term.letters is None or term.field("size") is not None:
+        return []
+    axes = [axis for word in term.letters.operands for axis in word.axes if len(axis) == 1]
+    known = {letter.name for axis in axes for letter in axis}
+    result = {letter.name for letter in term.letters.result.letters() if not letter.is_word}
+    return sorted(result - known)
 
 
 def _all_letters(term: Term) -> list[str]:

@@ -165,7 +165,19 @@ def _parts(pattern: list[Letter], letters: str) -> list[str] | None:
     return [*letters[:at], letters[at:stop], *letters[stop:]]
 
 
-def word_text(word: Word, env: Env, bound: frozenset[str]) -> str:
+def meet(word: Word, shape: Shape, env: Env) -> None:
+    """Letters that are new in an operand are as long as its axes."""
+    for axis, size in zip(word.axes, shape, strict=len(word.axes) == len(shape)):
+        if len(axis) == 1 and not axis[0].is_word and _key(axis[0]) not in env:
+            _bind_new(axis[0], size, env)
+
+
+def _bind_new(letter: Letter, size: Dim, env: Env) -> None:
+    found = fresh_letter(env, letter.name)
+    env[_key(letter)], env["#" + found] = found, size
+
+
+def word_text(word: Word, env: Env) -> str:
     """A word as an op has it: the letters that its variables stand for."""
     found = ""
     for axis in word.axes:
@@ -173,9 +185,7 @@ def word_text(word: Word, env: Env, bound: frozenset[str]) -> str:
         for letter in axis:
             key = _key(letter)
             if key not in env:  # a new axis, which a size of the rule names
-                assert letter.name in bound
-                env[key] = fresh_letter(env, letter.name)
-                env["#" + env[key]] = env[letter.name]
+                _bind_new(letter, env[letter.name], env)
             scale = integer(letter.scale, env)
             terms.append(("" if scale == 1 else str(scale)) + _named(env[key], env))
         found += terms[0] if len(terms) == 1 else f"({'+'.join(terms)})"

@@ -23,10 +23,10 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.op import OpBuilder, Tensor
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.rules.build import Built
-from mlc.passes.rules.environment import Env, dims, sizes_of_word, word_text
+from mlc.passes.rules.environment import Env, dims, evaluate, sizes_of_word, word_text
 from mlc.passes.rules.match import Matcher, NotTypedError
-from mlc.passes.rules.rule import Letters, Node, Rule, Symbol, Variable, terms
-from mlc.passes.rules.vocabulary import FORMS
+from mlc.passes.rules.rule import Letters, Node, Rule, Symbol, Variable, symbols, terms
+from mlc.passes.rules.vocabulary import FORMS, GUARDS
 from mlc.passes.tensor.constants import splat_constant
 from mlc.passes.tensor.rules import Rewrite
 
@@ -42,15 +42,17 @@ NUMBERS: dict[str, tuple[float, ...]] = {
 """What constants are tried as."""
 REGIMES: dict[str, tuple[int, ...]] = {
     "distinct": (2, 3, 4, 5, 6, 7),
-    "ones": (1, 3, 1, 2, 1, 4),
+    "ones": (2, 1, 3, 4, 1, 5),
     "equal": (3, 3, 3, 3, 3, 3),
-    "empty": (0, 2, 3, 0, 2, 1),
+    "empty": (2, 3, 2, 1, 3, 2),
 }
 """
-Sizes that variables get, in some order. Two sides that are sums over letters of products agree for
-all sizes if they do where each letter has more positions than there are letters over its axis:
-design/discovery, section 2; broadcasting is a matter of 1, and empty sums one of 0.
+Sizes that variables get, in some order; one of them is 1 among "ones", 0 if "empty". Two sides
+that are sums over letters of products agree for all sizes if they do where each axis has as many
+positions as there are letters over it; broadcasting is a matter of 1, and empty sums one of 0.
 """
+LEAST = {"ones": 1, "empty": 0}
+ORDINARY = ("distinct", "equal")
 ANY = (7, 11)
 """The shape of what may have any: as many elements as two numbers have pairs of special values."""
 STALE = 40  # tries without a new case, after which there are no others
@@ -75,6 +77,10 @@ class Instance:
         """Each left side with its right side."""
         half = len(self.values) // 2
         return list(zip(self.values[:half], self.values[half:], strict=True))
+
+    def sizes(self) -> list[int]:
+        """Those of the arguments."""
+        return [n.evaluate({}) for x in self.arguments for n in shape_of(x.type)]
 
     def ops(self) -> list[Operation]:
         """What the function computes."""
@@ -107,24 +113,27 @@ def _of_kind(rule: Rule, number: int, most: int) -> list[Instance]:
     words = list(itertools.islice(_words(rule, rng), WORDS)) or [{}]
     rng.shuffle(cast("Any", words))
     tries = 4000 if rule.vectors else 400
-    found: dict[str, Instance] = {}
-    stale = 0
+    found: list[Instance] = []
+    tried = {""}
+    stale, ordinary = 0, False
     for attempt in range(tries):
         regime = list(REGIMES)[attempt % len(REGIMES)]
         draw = _Draw(rule, rng, number, regime, words[attempt // len(REGIMES) % len(words)])
-        case = draw.instance(matcher)
         stale += 1
-        if case is not None and case.text not in found:
-            found[case.text], stale = case, 0
+        if (text := draw.text()) not in tried and (case := draw.instance(matcher)) is not None:
+            found.append(case)
+            stale = 0
+            ordinary |= regime in ORDINARY or all(n >= 2 for n in case.sizes())
+        tried.add(text)
         if len(found) == most or (found and stale > STALE):
             break
-    if not found:
+    if not ordinary:
         kinds = " and ".join(given.kinds[number % len(given.kinds)] for given in rule.given)
         raise NoInstanceError(
-            f"rule {rule.name}: of {tries} programs of {kinds or 'constants'} it matched none;"
-            " expected sizes, dtypes and guards that some program has"
+            f"rule {rule.name}: it matched none of {tries} programs of {kinds or 'constants'} with"
+            " sizes of 2 and more; expected sizes, dtypes and guards that some program has"
         )
-    return list(found.values())
+    return found
 
 
 class _Draw:
@@ -136,14 +145,19 @@ class _Draw:
         self.rule, self.rng, self.regime = rule, rng, regime
         self.kinds = [given.kinds[kind % len(given.kinds)] for given in rule.given]
         self.env: Env = {**words}
-        self.sizes = iter(rng.permutation(REGIMES[regime]).tolist() * 8)
-        self._draw(words)
+        self.letters = sorted(_letters(rule) | set("".join(words.values())))
+        sizes: list[int] = rng.permutation(REGIMES[regime]).tolist() * 8
+        if (least := LEAST.get(regime)) is not None:
+            count = len({*rule.sizes, *self.letters})
+            sizes[int(rng.integers(max(count, 1)))] = least
+        self.sizes = iter(sizes)
+        self._draw()
 
     def pick(self, items: Sequence[Any]) -> Any:
         """One of several."""
         return items[int(self.rng.integers(len(items)))]
 
-    def _draw(self, words: dict[str, str]) -> None:
+    def _draw(self) -> None:
         rule, env = self.rule, self.env
         for name, known in rule.choices:
             env[name] = FORMS[self.pick(known)].op if known[0] in FORMS else self.pick(known)
@@ -161,7 +175,7 @@ class _Draw:
             if name not in shapes and wholes and self.rng.integers(2):
                 sizes = self.regrouped(math.prod(n.evaluate({}) for n in env[wholes[0]]))
             env[name] = tuple(map(Dim.const, sizes))
-        for letter in sorted(_letters(rule) | set("".join(words.values()))):
+        for letter in self.letters:
             env["#" + letter] = env.get(letter) or Dim.const(next(self.sizes))
             if letter in _letters(rule):
                 env["'" + letter] = letter
@@ -178,7 +192,7 @@ class _Draw:
         """The sizes of a variable's axes."""
         if shape is None:
             sizes = ANY if self.regime == "distinct" else REGIMES[self.regime][:2]
-            return tuple(map(Dim.const, sizes))
+            return tuple(map(Dim.const, (LEAST.get(self.regime, sizes[0]), sizes[1])))
         found: list[Dim] = []
         for size in shape:
             if isinstance(size, Symbol) and size.name.isupper():
@@ -219,7 +233,7 @@ class _Draw:
             env[name] = self.splat(b, kind, exact) if name in constants else next(arguments)
         default = types[0][1] if types else tensor_type(F32.ir, ())
         text = self.text()
-        left = Built(rule, dict(env), b, exact)
+        left = Built(dict(env), b, exact)
         lefts = [left.value(root, default) for root in rule.left]
         if any(n.constant is None or n.constant < 0 for op in block.ops for n in _sizes(op)):
             return None
@@ -251,8 +265,11 @@ class _Draw:
         return value
 
     def text(self) -> str:
-        """What the variables are."""
-        said = [f"{name} is {_spelled_type(kind)}" for name, kind in self.types()]
+        """What the variables are; empty where sizes are no whole numbers."""
+        try:
+            said = [f"{name} is {_spelled_type(kind)}" for name, kind in self.types()]
+        except ArithmeticError:
+            return ""
         variables = {n: x for n, x in self.env.items() if n[0] not in "%#'~"}
         return ", ".join([*said, *(f"{n} = {_spelled(x)}" for n, x in variables.items())])
 
@@ -300,7 +317,8 @@ def _words(rule: Rule, rng: np.random.Generator) -> Iterator[dict[str, str]]:
 
     def extend(known: dict[str, str]) -> Iterator[dict[str, str]]:
         if len(known) == len(names):
-            yield dict(known)
+            if _are_allowed(rule, known):
+                yield dict(known)
             return
         name = names[len(known)]
         for k in rng.permutation(len(candidates)):
@@ -312,6 +330,21 @@ def _words(rule: Rule, rng: np.random.Generator) -> Iterator[dict[str, str]]:
         yield from extend({})
 
 
+def _are_allowed(rule: Rule, words: dict[str, str]) -> bool:
+    """Whether the guards hold that are about words alone."""
+    env: Env = dict(words)
+    for name, value in rule.lets:
+        env[name] = evaluate(value, env, int)
+    for guard in rule.where:
+        found = [x for x in guard.arguments if not isinstance(x, Variable)]
+        about = {name for x in found for name in symbols(x)}
+        if len(found) == len(guard.arguments) and about <= env.keys():
+            values = [evaluate(x, env, int) for x in found]
+            if not GUARDS[guard.predicate](*values):
+                return False
+    return True
+
+
 def _has_type(node: Node, letters: Letters, words: dict[str, str], single: set[str]) -> bool:
     """Whether an op with these letters has a type, as far as its words are known."""
     if any(x.is_word and x.name not in words for w in letters.words() for x in w.letters()):
@@ -321,7 +354,7 @@ def _has_type(node: Node, letters: Letters, words: dict[str, str], single: set[s
     env |= {"#" + c: Dim.const(2 + k) for k, c in enumerate(every)}
     form = FORMS[node.op]
     *operands, result = (tensor_type(F32.ir, sizes_of_word(w, env)) for w in letters.words())
-    texts = [word_text(w, env, frozenset()) for w in letters.words()]
+    texts = [word_text(w, env) for w in letters.words()]
     properties: dict[str, object] = {"letters": f"{','.join(texts[:-1])}->{texts[-1]}"}
     if form.string is not None:
         properties[form.string[0]] = "sum"

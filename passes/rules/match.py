@@ -273,7 +273,7 @@ class Matcher:
         """
         The values of the right side, of the types of the roots; NotTypedError where they are not.
         """
-        built = Built(self.rule, env, b, exact)
+        built = Built(env, b, exact)
         found: list[SSAValue] = []
         for root, term in zip(roots, self.rule.right, strict=True):
             try:

@@ -2,7 +2,7 @@
 Programs in exact arithmetic modulo a prime: what each op says of one element, for all at once.
 
 An `ElementBuilder` whose values are arrays of residues; ops are not defined again here. What is no
-polynomial has a stated treatment (design/discovery, section 2):
+polynomial has a stated treatment (docs/rules.md):
 
 - a quotient is a product with the inverse; a divisor of 0 makes the whole test be drawn again;
 - exp: pairs of residues modulo P and modulo Q, where Q divides P - 1, and exp(x) = w^(x mod Q), so
@@ -25,8 +25,8 @@ from xdsl.dialects import arith
 from xdsl.dialects import math as functions
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from mlc.dialects.dims import Dim, Shape
-from mlc.dialects.dtypes import BOOL, I64, DType, dtype_of
+from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import I64, DType, dtype_of
 from mlc.dialects.functions import IntegerPowerOp
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.element import Ix, Point
@@ -59,13 +59,15 @@ class LargeNumberError(UnknownError):
 
 
 class Residues:
-    """One run: `moduli` is (p,) or (P, Q), `seed` decides the random functions."""
+    """
+    One run: `moduli` is (p,) or (P, Q), `seed` decides the random functions. Arrays of residues are
+    unsigned, and their last axis is that of the moduli; bools and positions are plain.
+    """
 
     def __init__(self, moduli: tuple[int, ...], seed: int, order: Order) -> None:
-        self.moduli = np.array(moduli, np.int64)
+        self.moduli = np.array(moduli, np.uint64)
         self.seed, self.order = seed, order
         self.values: dict[SSAValue, Array] = {}
-        self.dims: Shape = ()
         self.is_polynomial = True
         self.choices = 0
         """How many ops have asked which of two numbers is larger."""
@@ -79,67 +81,67 @@ class Residues:
             self.values[op.results[0]] = self.of_op(op, exact)
 
     def of_op(self, op: TensorOp, exact: Mapping[SSAValue, Fraction]) -> Array:
-        """The result of an op: residues, with one more axis in front, or what is plain."""
+        """The result of an op."""
         if isinstance(op, ConstantOp):
             return self.of_constant(op, exact.get(op.result))
         sizes = tuple(n.evaluate({}) for n in op.shape)
         given = [self.values[x] for x in op.operands]
         if isinstance(op, ReshapeOp):
-            return self.each(op.result, lambda x: op.reference_at(x, sizes), given)
+            return self.each(lambda x: op.reference_at(x, sizes), given)
         if isinstance(op, ConcatOp):
-            return self.each(op.result, op.reference, given)
+            return self.each(op.reference, given)
         space = tuple(n.evaluate({}) for n in op.iteration())
         point = tuple(np.ogrid[tuple(slice(n) for n in space)])
         value = cast("Array", op.element(self, cast("Point", point)))  # pyright: ignore[reportArgumentType]
-        summand = op.summand() if isinstance(op, Reduction) else op.dtype
-        lead = () if summand in (BOOL, I64) else (len(self.moduli),)
-        value = np.broadcast_to(value, (*lead, *space))
-        return self.reduced(op, value, len(lead)) if isinstance(op, Reduction) else value
+        value = np.broadcast_to(value, (*space, *self.last(value)))
+        return self.reduced(op, value, space) if isinstance(op, Reduction) else value
 
-    def each(
-        self, value: SSAValue, function: Callable[..., Array], given: Sequence[Array]
-    ) -> Array:
+    def last(self, x: Array) -> tuple[int, ...]:
+        """The axis of the moduli, if the array is one of residues."""
+        return (len(self.moduli),) if x.dtype == np.uint64 else ()
+
+    def each(self, function: Callable[..., Array], given: Sequence[Array]) -> Array:
         """A function that moves elements, for each modulus."""
-        if is_plain(value):
+        if not self.last(given[0]):
             return function(*given)
-        return np.stack([function(*parts) for parts in zip(*given, strict=True)])
+        rows = [function(*(x[..., k] for x in given)) for k in range(len(self.moduli))]
+        return np.stack(rows, -1)
 
     def of_constant(self, op: ConstantOp, exact: Fraction | None) -> Array:
+        """A constant's elements; of one that was rounded the number that it stands for."""
         array = op.array()
         if array.dtype == bool:
             return array
         if exact is not None:
-            number = self.number(exact).reshape(-1, *[1] * array.ndim)
-            return np.broadcast_to(number, (len(self.moduli), *array.shape))
+            return np.broadcast_to(self.number(exact), (*array.shape, len(self.moduli)))
         if not np.isfinite(array).all():
             raise LargeNumberError("a number that is not finite")
         found = [self.number(Fraction(x)) for x in array.ravel().tolist()]
-        return np.stack(found, 1).reshape(-1, *array.shape)
+        return np.array(found, np.uint64).reshape(*array.shape, len(self.moduli))
 
-    def reduced(self, op: Reduction, value: Array, lead: int) -> Array:
+    def reduced(self, op: Reduction, value: Array, space: tuple[int, ...]) -> Array:
         """Summands combined along the last axes, by the op's monoid."""
         monoid, dtype = op.combiner(), op.summand()
-        kept = value.shape[: lead + len(op.shape)]
-        count = math.prod(value.shape[len(kept) :])
-        flat = value.reshape(*kept, count)
+        kept = space[: len(op.shape)]
+        count = math.prod(space[len(kept) :])
+        flat = value.reshape(*kept, count, *self.last(value))
+        axis = len(kept)
+        state: tuple[Any, ...] = ()
         if count == 0:
-            numbers = [self.constant(n, dtype) for n in monoid.identity(dtype)]
-            state: tuple[Any, ...] = tuple(numbers)
-        else:
-            state = ()
+            state = tuple(self.constant(n, dtype) for n in monoid.identity(dtype))
         for k in range(count):
-            following = monoid.lift(self, cast("Any", flat[..., k]), lambda k=k: _i64(k))  # pyright: ignore[reportArgumentType]
+            summand: Any = np.take(flat, k, axis)
+            following = monoid.lift(self, summand, lambda k=k: _i64(k))  # pyright: ignore[reportArgumentType]
             state = monoid.combine(self, dtype, state, following) if state else following  # pyright: ignore[reportArgumentType]
         found = cast("Array", monoid.finalise(self, state))  # pyright: ignore[reportArgumentType]
-        return np.broadcast_to(found, kept[lead:] if is_plain(op.results[0]) else kept)
+        return np.broadcast_to(found, (*kept, *self.last(found)))
 
     def number(self, value: Fraction) -> Array:
         """A rational number modulo each prime."""
         if max(abs(value.numerator), value.denominator) >= LARGE:
             raise LargeNumberError(f"the number {value}")
-        return np.array(
-            [value.numerator * pow(value.denominator, -1, int(m)) % int(m) for m in self.moduli]
-        )
+        top, bottom = value.numerator, value.denominator
+        return np.array([top * pow(bottom, -1, m) % m for m in self.moduli.tolist()], np.uint64)
 
     # Arithmetic ---------------------------------------------------------------------------------
 
@@ -155,33 +157,43 @@ class Residues:
     def apply(self, op: type[Operation], *operands: Any) -> Any:
         if operands[0].dtype == bool:
             return _OF_BOOLS[op](*operands)
-        if op in _ARITHMETIC:
-            return self.modulo(_ARITHMETIC[op](*operands))
+        if not self.last(operands[0]):
+            raise UnknownError("arithmetic of positions")
+        return self.applied(op, *operands)
+
+    def applied(self, op: type[Operation], *operands: Array) -> Array:
+        """An op on residues."""
+        x = operands[0]
+        if op in SUMS:
+            return (x + operands[1]) % self.moduli
+        if op in DIFFERENCES:
+            return (x + (self.moduli - operands[1])) % self.moduli
+        if op in PRODUCTS:
+            return x * operands[1] % self.moduli
+        if op is arith.NegfOp:
+            return (self.moduli - x) % self.moduli
         if op is arith.DivfOp:
-            return self.quotient(*operands)
+            return self.quotient(x, operands[1])
         if op in _LARGER:
-            x, y = np.broadcast_arrays(*operands)
+            y = operands[1]
             wins = self.is_less(y, x) if _LARGER[op] else self.is_less(x, y)
-            return np.where(wins, x, y)
+            return np.where(wins[..., None], x, y)
         if op in (functions.AbsFOp, functions.AbsIOp):
-            (x,) = operands
-            return np.where(self.is_less(x, np.zeros_like(x)), self.modulo(-x), x)
+            negative = self.is_less(x, np.zeros_like(x))
+            return np.where(negative[..., None], (self.moduli - x) % self.moduli, x)
         if op in (functions.PowFOp, IntegerPowerOp):
-            return self.power(*operands)
+            return self.power(x, operands[1])
         if op is functions.ExpOp and len(self.moduli) == 2:
             self.is_polynomial = False
-            (x,) = operands
-            return np.stack([_powers(ROOT, x[1], PAIR[0]), self.hashed(op.name, x)[1]])
+            first, second = _powers(ROOT, x[..., 1], PAIR[0]), self.hashed(op.name, x)[..., 1]
+            return np.stack([first, second], -1)
         return self.hashed(op.name, *operands)
 
-    def modulo(self, x: Array) -> Array:
-        return x % self.moduli.reshape(-1, *[1] * (x.ndim - 1))
-
     def quotient(self, x: Array, y: Array) -> Array:
+        """A product with the inverse. Raises ZeroDivisorError."""
         if (y == 0).any():
             raise ZeroDivisorError
-        inverses = [_inverses(row, int(m)) for row, m in zip(y, self.moduli, strict=True)]
-        return self.modulo(x * np.stack(inverses))
+        return x * _inverses(y, self.moduli) % self.moduli
 
     def power(self, x: Array, y: Array) -> Array:
         """Of a small whole exponent by products; else an unknown function."""
@@ -190,49 +202,51 @@ class Residues:
             return self.hashed("pow", x, y)
         found = np.ones_like(x)
         for _ in range(int(exponents[0])):
-            found = self.modulo(found * x)
+            found = found * x % self.moduli
         return found
 
     def hashed(self, name: str, *operands: Array) -> Array:
-        """A random function of residues."""
+        """A random function of the first residues."""
         self.is_polynomial = False
         mixed = np.asarray(self.seed ^ hash_of(name), np.uint64)
         for x in operands:
-            mixed = _mix(mixed + x[:1].astype(np.uint64))
-        return self.modulo((mixed >> np.uint64(2)).astype(np.int64) + np.zeros_like(operands[0]))
+            mixed = _mix(mixed + x[..., :1])
+        return (mixed >> np.uint64(2)) % self.moduli
 
     def is_less(self, x: Array, y: Array) -> Array:
-        """Whether x < y, as far as residues have an order; bools without the moduli's axis."""
+        """Whether x < y, as far as residues have an order."""
         self.is_polynomial = False
         self.choices += 1
         if self.order == "random":
-            one, other = (self.hashed("order", v)[0] for v in (x, y))
-            return one < other
-        difference = self.modulo(x - y)[0]
-        prime = int(self.moduli[0])
-        mirrored = difference > prime // 2
+            return self.hashed("order", x)[..., 0] < self.hashed("order", y)[..., 0]
+        prime = self.moduli[0]
+        difference = (x[..., 0] + (prime - y[..., 0])) % prime
+        mirrored = difference > prime // np.uint64(2)
         smaller = np.where(mirrored, prime - difference, difference)
-        mixed = _mix(smaller.astype(np.uint64) + np.uint64(self.seed))
+        mixed = _mix(smaller + np.uint64(self.seed))
         return ((mixed >> np.uint64(40) & np.uint64(1) == 1) ^ mirrored) & (difference != 0)
 
     def compare(self, predicate: str, lhs: Any, rhs: Any, dtype: DType) -> Any:
-        if dtype is I64 or dtype.kind == "bool":
+        if not self.last(lhs):
             return _COMPARE[predicate](lhs, rhs)
-        x, y = np.broadcast_arrays(lhs, rhs)
         if predicate in ("eq", "ne"):
             self.is_polynomial = False
-            return (x == y).all(0) if predicate == "eq" else (x != y).any(0)
-        found = self.is_less(x, y) if predicate in ("lt", "ge") else self.is_less(y, x)
+            equal = (lhs == rhs).all(-1)
+            return equal if predicate == "eq" else ~equal
+        found = self.is_less(lhs, rhs) if predicate in ("lt", "ge") else self.is_less(rhs, lhs)
         return ~found if predicate in ("ge", "le") else found
 
     def select(self, condition: Any, if_true: Any, if_false: Any) -> Any:
+        if self.last(if_true):
+            condition = condition[..., None]
         return np.where(condition, if_true, if_false)
 
     def convert(self, value: Any, source: DType, target: DType) -> Any:
         if source.kind == target.kind or (source.is_integer and target.kind in ("float", "int")):
             return value
         if source.kind == "bool" and target.kind in ("float", "int", "uint"):
-            return np.broadcast_to(value, (len(self.moduli), *value.shape)).astype(np.int64)
+            one, zero = self.number(Fraction(1)), self.number(Fraction(0))
+            return np.where(value[..., None], one, zero)
         raise UnknownError(f"a conversion from {source.name} to {target.name}")
 
     def _unknown(self, what: str) -> NoReturn:
@@ -275,20 +289,14 @@ class Residues:
 
     def fetch(self, tensor: SSAValue, at: Point, where: Any = None) -> Any:
         found = self.values[tensor]
-        lead = () if is_plain(tensor) else (slice(None),)
         places = [np.asarray(p) for p in at]
         if where is not None:
-            sizes = found.shape[len(lead) :]
+            sizes = found.shape[: len(places)]
             if 0 in sizes:
                 shape = np.broadcast_shapes(*(p.shape for p in places))
-                return np.zeros((len(self.moduli), *shape) if lead else shape, found.dtype)
+                return np.zeros((*shape, *self.last(found)), found.dtype)
             places = [np.clip(p, 0, n - 1) for p, n in zip(places, sizes, strict=True)]
-        return found[(*lead, *places)]
-
-
-def is_plain(value: SSAValue) -> bool:
-    """Whether its elements are themselves: bools and positions; others are residues."""
-    return dtype_of(tensor_of(value).element_type) in (BOOL, I64)
+        return found[tuple(places)]
 
 
 def residues_of(ops: Sequence[Operation], seed: int, order: Order) -> Residues:
@@ -301,12 +309,12 @@ def drawn(run: Residues, values: Sequence[SSAValue], rng: np.random.Generator) -
     """Gives values random residues, each modulus its own; bools are drawn as such."""
     for value in values:
         kind = tensor_of(value)
-        dtype = dtype_of(kind.element_type)
         sizes = kind.get_shape()
-        if dtype.kind == "bool":
+        if dtype_of(kind.element_type).kind == "bool":
             run.values[value] = rng.integers(0, 2, sizes).astype(bool)
         else:
-            run.values[value] = np.stack([rng.integers(0, m, sizes) for m in run.moduli.tolist()])
+            rows = [rng.integers(0, m, sizes, np.uint64) for m in run.moduli.tolist()]
+            run.values[value] = np.stack(rows, -1)
 
 
 def hash_of(name: str) -> int:
@@ -328,29 +336,27 @@ def _mix(x: Array) -> Array:
 
 
 def _powers(base: int, exponent: Array, prime: int) -> Array:
+    modulus = np.uint64(prime)
     found, square = np.ones_like(exponent), np.full_like(exponent, base)
     for bit in range(31):
-        found = np.where(exponent >> bit & 1, found * square % prime, found)
-        square = square * square % prime
+        found = np.where(exponent >> np.uint64(bit) & np.uint64(1) == 1, found * square, found)
+        found, square = found % modulus, square * square % modulus
     return found
 
 
-def _inverses(x: Array, prime: int) -> Array:
+def _inverses(x: Array, moduli: Array) -> Array:
     """By Fermat's little theorem."""
     found, square = np.ones_like(x), x
     for bit in range(31):
-        if prime - 2 >> bit & 1:
-            found = found * square % prime
-        square = square * square % prime
+        takes = (moduli - np.uint64(2)) >> np.uint64(bit) & np.uint64(1) == 1
+        found = np.where(takes, found * square % moduli, found)
+        square = square * square % moduli
     return found
 
 
-_ARITHMETIC: dict[type[Operation], Callable[..., Array]] = {
-    arith.AddfOp: np.add, arith.AddiOp: np.add,
-    arith.SubfOp: np.subtract, arith.SubiOp: np.subtract,
-    arith.MulfOp: np.multiply, arith.MuliOp: np.multiply,
-    arith.NegfOp: np.negative,
-}  # fmt: skip
+SUMS: tuple[type[Operation], ...] = (arith.AddfOp, arith.AddiOp)
+DIFFERENCES: tuple[type[Operation], ...] = (arith.SubfOp, arith.SubiOp)
+PRODUCTS: tuple[type[Operation], ...] = (arith.MulfOp, arith.MuliOp)
 _LARGER: dict[type[Operation], bool] = {
     arith.MaximumfOp: True, arith.MaxSIOp: True, arith.MaxUIOp: True,
     arith.MinimumfOp: False, arith.MinSIOp: False, arith.MinUIOp: False,

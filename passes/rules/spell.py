@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mlc.passes.rules.rule import (
     Apply,
     Constant,
     Expr,
+    Grade,
     Guard,
     Letters,
     Listed,
@@ -58,12 +59,29 @@ def spell_rule(rule: Rule) -> str:
         lines += [f"  {side}", *(f"    {line}" for line in spell_side(roots))]
     if rule.is_two_way:
         lines.append("  ways both")
-    if (grade := rule.grade) is not None:
-        numbers = f" instances {grade.instances}"
-        if grade.tests:
-            numbers += f" degree {grade.degree} tests {grade.tests}"
-        lines.append(f"  grade {grade.name}{numbers}")
+    if rule.grade is not None:
+        lines.append(spell_grade(rule.grade))
     return "\n".join(lines) + "\n"
+
+
+def spell_grade(grade: Grade) -> str:
+    """The line of a grade."""
+    found = f"  grade {grade.name} instances {grade.instances}"
+    return f"{found} degree {grade.degree} tests {grade.tests}" if grade.tests else found
+
+
+def with_grades(text: str, grades: Mapping[str, Grade | None]) -> str:
+    """The text of a rule file with these grades of its rules, by name, and no others."""
+    found: list[str] = []
+    name = ""
+    for line in (*text.splitlines(), "rule "):
+        if line.startswith("rule ") and (grade := grades.get(name)) is not None:
+            last = max(k for k, each in enumerate(found) if each and not each.startswith("#"))
+            found.insert(last + 1, spell_grade(grade))
+        name = line.removeprefix("rule ").strip() if line.startswith("rule ") else name
+        if not line.startswith("  grade "):
+            found.append(line)
+    return "\n".join(found[:-1]) + "\n"
 
 
 def spell_side(roots: Sequence[Term]) -> list[str]:

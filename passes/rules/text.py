@@ -260,7 +260,10 @@ class _Reader(Tokens):
         name = cast("GradeName", self.take(*GRADES))
         numbers = {"instances": 0, "degree": 0, "tests": 0}
         while self.next:
-            numbers[self.take(*numbers)] = int(self.take())
+            field = self.take(*numbers)
+            if not self.next.isdigit():
+                self.fail("a number")
+            numbers[field] = int(self.take())
         self.once("grade", Grade(name, **numbers))
 
     def read_left(self) -> None:
@@ -332,6 +335,7 @@ class _Reader(Tokens):
         if form.parts is not None and len(operands) != form.parts:
             self.fail(f"{form.parts} operands of {head}, of which there are {len(operands)}")
         fields += [(name, self.field(name)) for name in form.after]
+        fields += [(name, self.field(name)) for name in form.may_have if self.next == name]
         return Node(head, names, letters, operands, tuple(fields))
 
     def operands(self, most: int | None) -> tuple[Term, ...]:

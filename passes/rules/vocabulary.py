@@ -36,7 +36,8 @@ class Form:
     `slice %x from [0] step [1] size [n]`.
 
     `string`: a property before the letters, with what it may be. `before`, `after`: properties that
-    are sizes, before and behind the operands. `parts`: how many operands; None: one or more.
+    are sizes, before and behind the operands; `may_have`: one that letters say as a rule. `parts`:
+    how many operands; None: one or more.
     """
 
     op: type[TensorOp]
@@ -45,6 +46,7 @@ class Form:
     has_letters: bool = False
     before: str | None = None
     after: tuple[str, ...] = ()
+    may_have: tuple[str, ...] = ()
 
 
 def _forms(*ops: type[TensorOp]) -> dict[str, Form]:
@@ -65,7 +67,7 @@ FORMS: dict[str, Form] = {
     "pad": Form(PadOp, 2, after=("low", "high")),
     "reduce": Form(ReduceOp, 1, ("monoid", tuple(MONOIDS)), has_letters=True),
     "contract": Form(ContractOp, 2, has_letters=True),
-    "conv": Form(ConvOp, 2, has_letters=True),
+    "conv": Form(ConvOp, 2, has_letters=True, may_have=("size",)),
 }
 PROPERTY = {"from": "offsets", "step": "steps", "low": "low", "high": "high"}
 """The property that holds a field; `size` is the shape of the result."""
@@ -145,6 +147,10 @@ def _is_disjoint(p: str, q: str) -> bool:
     return not set(p) & set(q)
 
 
+def _is_multiple(n: Dim | int, of: Dim | int) -> bool:
+    return Dim.of(n).exact_quotient(Dim.of(of)) is not None
+
+
 GUARDS: dict[str, Predicate] = {
     "single_use": _has_single_use,
     "splat": _is_splat,
@@ -153,6 +159,7 @@ GUARDS: dict[str, Predicate] = {
     "same_sums": _same_sums,
     "finite": _is_finite,
     "exact_inverse": _exact_inverse,
+    "multiple": _is_multiple,
     "inside": _is_inside,
     "disjoint": _is_disjoint,
     "eq": _compared(operator.eq),
