@@ -39,15 +39,15 @@ class Addends(Residues):
     def applied(self, op: type[Operation], *operands: Array) -> Array:
         x, *others = np.broadcast_arrays(*operands)
         if op in SUMS or op in DIFFERENCES:
-            (y,) = others
+            y = others[0]
             value = x[..., 0] + (y[..., 0] if op in SUMS else MODULUS - y[..., 0])
             return _joined(value % MODULUS, x[..., 1] + y[..., 1], x[..., 2] & y[..., 2])
         if op is arith.NegfOp:
             return _joined((MODULUS - x[..., 0]) % MODULUS, x[..., 1], x[..., 2])
         if op in PRODUCTS:
-            return self.product(x, *others)
+            return self.product(x, others[0])
         if op is arith.DivfOp:
-            return self.product(x, self.opaque(*others, "inverse"))
+            return self.product(x, self.opaque(others[0], "inverse"))
         return _joined(super().applied(op, *operands)[..., 0], 1, 0)
 
     def product(self, x: Array, y: Array) -> Array:

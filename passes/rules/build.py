@@ -66,9 +66,9 @@ class Built:
 
     def fraction(self, term: Constant) -> Fraction | None:
         """A constant's number as it would be without rounding; None where it is no such number."""
-        known = {name: x for name, x in self.env.items() if isinstance(x, np.ndarray)}  # pyright: ignore[reportUnknownVariableType]
+        known = {name: x for name, x in self.env.items() if hasattr(x, "item")}
         try:
-            numbers: Env = {name: Fraction(x.item()) for name, x in known.items()}  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            numbers: Env = {name: Fraction(x.item()) for name, x in known.items()}
             return evaluate(term.value, numbers, _as_fraction)
         except (ArithmeticError, TypeError, ValueError):
             return None

@@ -73,7 +73,7 @@ class Degrees:
         if isinstance(op, ReshapeOp | ConcatOp):
             return self.chosen(*(self.values[x] for x in op.operands))
         space = [n.evaluate({}) for n in op.iteration()]
-        value = cast("Degree", op.element(self, (_NOTHING,) * len(space)))  # pyright: ignore[reportArgumentType]
+        value = cast("Degree", op.element(self, (_NOTHING,) * len(space)))
         if not isinstance(op, Reduction):
             return value
         count = 1
@@ -83,11 +83,11 @@ class Degrees:
 
     def combined(self, op: Reduction, value: Degree, count: int) -> Degree:
         monoid, dtype = op.combiner(), op.summand()
-        state: tuple[Any, ...] = monoid.lift(self, cast("Any", value), lambda: cast("Any", ZERO))  # pyright: ignore[reportArgumentType]
+        state: tuple[Any, ...] = monoid.lift(self, cast("Any", value), lambda: cast("Any", ZERO))
         first = state
         for _ in range(count - 1):
-            state = monoid.combine(self, dtype, state, first)  # pyright: ignore[reportArgumentType]
-        return cast("Degree", monoid.finalise(self, state))  # pyright: ignore[reportArgumentType]
+            state = monoid.combine(self, dtype, state, first)
+        return cast("Degree", monoid.finalise(self, state))
 
     def chosen(self, *degrees: Degree) -> Degree:
         """Of one of several values."""

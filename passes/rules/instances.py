@@ -281,7 +281,7 @@ def _spelled_type(kind: Tensor) -> str:
 def _spelled(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, cast('tuple[Dim, ...]', value)))}]"
-    return value.name.removeprefix("mlc.") if isinstance(value, type) else str(value)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportAttributeAccessIssue]
+    return value.name.removeprefix("mlc.") if isinstance(value, type) else str(value)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def _known_values(rule: Rule, predicate: str) -> set[str]:
@@ -322,7 +322,7 @@ def _words(rule: Rule, rng: np.random.Generator) -> Iterator[dict[str, str]]:
             return
         name = names[len(known)]
         for k in rng.permutation(len(candidates)):
-            attempt = {**known, name: candidates[k]}
+            attempt: dict[str, str] = {**known, name: candidates[int(k)]}
             if all(_has_type(node, letters, attempt, single) for node, letters in nodes):
                 yield from extend(attempt)
 

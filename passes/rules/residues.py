@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal, NoReturn, cast
 
 import numpy as np
@@ -87,12 +88,12 @@ class Residues:
         sizes = tuple(n.evaluate({}) for n in op.shape)
         given = [self.values[x] for x in op.operands]
         if isinstance(op, ReshapeOp):
-            return self.each(lambda x: op.reference_at(x, sizes), given)
+            return self.each(partial(_reshaped, op, sizes), given)
         if isinstance(op, ConcatOp):
             return self.each(op.reference, given)
         space = tuple(n.evaluate({}) for n in op.iteration())
         point = tuple(np.ogrid[tuple(slice(n) for n in space)])
-        value = cast("Array", op.element(self, cast("Point", point)))  # pyright: ignore[reportArgumentType]
+        value = cast("Array", op.element(self, cast("Point", point)))
         value = np.broadcast_to(value, (*space, *self.last(value)))
         return self.reduced(op, value, space) if isinstance(op, Reduction) else value
 
@@ -131,9 +132,10 @@ class Residues:
             state = tuple(self.constant(n, dtype) for n in monoid.identity(dtype))
         for k in range(count):
             summand: Any = np.take(flat, k, axis)
-            following = monoid.lift(self, summand, lambda k=k: _i64(k))  # pyright: ignore[reportArgumentType]
-            state = monoid.combine(self, dtype, state, following) if state else following  # pyright: ignore[reportArgumentType]
-        found = cast("Array", monoid.finalise(self, state))  # pyright: ignore[reportArgumentType]
+            place: Any = _i64(k)
+            following = monoid.lift(self, summand, lambda place=place: place)
+            state = monoid.combine(self, dtype, state, following) if state else following
+        found = cast("Array", monoid.finalise(self, state))
         return np.broadcast_to(found, (*kept, *self.last(found)))
 
     def number(self, value: Fraction) -> Array:
@@ -222,9 +224,9 @@ class Residues:
         prime = self.moduli[0]
         difference = (x[..., 0] + (prime - y[..., 0])) % prime
         mirrored = difference > prime // np.uint64(2)
-        smaller = np.where(mirrored, prime - difference, difference)
-        mixed = _mix(smaller + np.uint64(self.seed))
-        return ((mixed >> np.uint64(40) & np.uint64(1) == 1) ^ mirrored) & (difference != 0)
+        smaller = cast("Array", np.where(mirrored, prime - difference, difference))
+        odd = _mix(smaller + np.uint64(self.seed)) >> np.uint64(40) & np.uint64(1) == 1
+        return (odd ^ mirrored) & (difference != 0)
 
     def compare(self, predicate: str, lhs: Any, rhs: Any, dtype: DType) -> Any:
         if not self.last(lhs):
@@ -239,7 +241,7 @@ class Residues:
     def select(self, condition: Any, if_true: Any, if_false: Any) -> Any:
         if self.last(if_true):
             condition = condition[..., None]
-        return np.where(condition, if_true, if_false)
+        return cast("Array", np.where(condition, if_true, if_false))
 
     def convert(self, value: Any, source: DType, target: DType) -> Any:
         if source.kind == target.kind or (source.is_integer and target.kind in ("float", "int")):
@@ -315,6 +317,10 @@ def drawn(run: Residues, values: Sequence[SSAValue], rng: np.random.Generator) -
         else:
             rows = [rng.integers(0, m, sizes, np.uint64) for m in run.moduli.tolist()]
             run.values[value] = np.stack(rows, -1)
+
+
+def _reshaped(op: ReshapeOp, sizes: tuple[int, ...], x: Array) -> Array:
+    return op.reference_at(x, sizes)
 
 
 def hash_of(name: str) -> int:
