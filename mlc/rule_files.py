@@ -8,7 +8,7 @@ from pathlib import Path
 from mlc.passes.rules.grade import Verdict, verify
 from mlc.passes.rules.load import FAMILIES, FOLDER, read_rules, rules_of
 from mlc.passes.rules.rule import Rule
-from mlc.passes.rules.spell import spell_side, with_grades
+from mlc.passes.rules.spell import spell_expression, spell_guard, spell_side, with_grades
 from mlc.passes.rules.tokens import RuleError
 from mlc.passes.tensor.rules import Rules
 from mlc.runtime.interpret import interpret
@@ -23,8 +23,8 @@ def checked_rules(path: str | Path) -> Rules:
     for rule in rules:
         verdict = verify(rule, interpret)
         if verdict.grade is None:
-            raise RuleError(f"{path}:{rule.line}: rule {rule.name} is refuted:"
-                            f" {verdict.counterexample}")  # fmt: skip
+            said = f"rule {rule.name} is refuted: {verdict.counterexample}"
+            raise RuleError(f"{path}:{rule.line}: {said}")
     return rules_of(rules)
 
 
@@ -64,16 +64,24 @@ def _is_graded(verdict: Verdict) -> bool:
 
 def table(rules: Sequence[Rule]) -> str:
     """Rules as a table in Markdown."""
-    lines = ["| rule | left | right | class | grade |", "|---|---|---|---|---|"]
+    lines = ["| rule | left | right | where | class | grade |", "|---|---|---|---|---|---|"]
     for rule in rules:
-        left, right = (_cell(spell_side(side)) for side in (rule.left, rule.right))
+        left, right = (_cell("; ".join(spell_side(side))) for side in (rule.left, rule.right))
         arrow = " (both ways)" if rule.is_two_way else ""
         grade = "none" if rule.grade is None else rule.grade.name
-        cells = (f"`{rule.name}`{arrow}", left, right, rule.equivalence, grade)
+        name = f"`{rule.name}`{arrow}"
+        cells = (name, left, right, _conditions(rule), rule.equivalence, grade)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(statements: Sequence[str]) -> str:
-    text = "; ".join(statements).replace("yield ", "").replace("|", "\\|")
-    return f"`{text}`"
+def _conditions(rule: Rule) -> str:
+    """Of which dtypes a rule is, and what else must hold."""
+    kinds = dict.fromkeys(", ".join(given.kinds) for given in rule.given)
+    said = [*kinds, *(_cell(f"{name} : {' '.join(known)}") for name, known in rule.choices)]
+    said += [_cell(f"{name} = {spell_expression(value)}") for name, value in rule.lets]
+    return "; ".join([*said, *(_cell(spell_guard(guard)) for guard in rule.where)])
+
+
+def _cell(text: str) -> str:
+    return f"`{text.replace('yield ', '').replace('|', chr(92) + '|')}`"

@@ -37,6 +37,7 @@ EXECUTABLE = (
     "c",
     "stablehlo",
     "onnx",
+    "rules",
 )
 
 

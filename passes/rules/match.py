@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, shape_of
 from mlc.dialects.dtypes import dtype_of
@@ -40,7 +40,6 @@ from mlc.passes.tensor.constants import is_splat_of, splat
 from mlc.passes.tensor.rules import Rewrite
 
 Matches = Callable[[SSAValue, Env], bool]
-Test = Callable[[Operation], bool]
 Rewriter = Callable[[Any, Rewrite], SSAValue | None]
 
 
@@ -226,30 +225,30 @@ class Matcher:
 
     # Rewriting ----------------------------------------------------------------------------------
 
-    def first_test(self) -> Test | None:
-        """The question that most ops of the root's class answer with no."""
+    def guarded(self, write: Rewriter) -> Rewriter:
+        """`write`, behind the question that most ops of the root's class answer with no."""
         root = self.rule.left[0]
         assert isinstance(root, Node)
-        for k, operand in enumerate(root.operands):
+        operands = list(enumerate(root.operands))
+        for k, operand in operands:
             if isinstance(operand, Node):
-                classes = frozenset(self.classes(operand))
-                return lambda op, k=k, classes=classes: type(op.operands[k].owner) in classes
-        for k, operand in enumerate(root.operands):
-            if isinstance(operand, Constant):
-                return lambda op, k=k: not isinstance(op.operands[k].owner, BlockArgument)
-        names = [x.name for x in root.operands]
-        twins = [(i, names.index(n)) for i, n in enumerate(names) if names.index(n) < i]
-        for i, j in twins:
-            return lambda op, i=i, j=j: op.operands[i] is op.operands[j]
-        return None
+                return _if_made_by(k, frozenset(self.classes(operand)), write)
+        splats = {x.name for guard in self.rule.where if guard.predicate == "splat"
+                  for x in guard.arguments if isinstance(x, Variable)}  # fmt: skip
+        for k, operand in operands:
+            if isinstance(operand, Constant) or operand.name in splats:
+                return _if_constant(k, getattr(operand, "value", None), write)
+        names = [x.name for _, x in operands]
+        for i, j in ((i, names.index(n)) for i, n in enumerate(names) if names.index(n) < i):
+            return lambda op, b: write(op, b) if op.operands[i] is op.operands[j] else None
+        if root.letters is not None and root.letters.operands == (root.letters.result,):
+            return lambda op, b: write(op, b) if _has_same_letters(op) else None
+        return write
 
     def rewriter(self) -> Rewriter:
         """The rule as the driver calls it."""
-        first = self.first_test()
 
-        def rewrite(op: Any, b: Rewrite) -> SSAValue | None:
-            if first is not None and not first(op):
-                return None
+        def write(op: Any, b: Rewrite) -> SSAValue | None:
             found = self.found(op)
             if found is None:
                 return None
@@ -259,6 +258,7 @@ class Matcher:
                 old.replace_all_uses_with(new)
             return value
 
+        rewrite = self.guarded(write)
         rewrite.__name__ = self.rule.name
         rewrite.__doc__ = self.rule.says
         return rewrite
@@ -311,6 +311,25 @@ class Matcher:
 
 class NotTypedError(CompilerBug):
     """What a rule writes has no type, or another one than what it stands for."""
+
+
+def _if_made_by(k: int, classes: frozenset[type[TensorOp]], write: Rewriter) -> Rewriter:
+    if len(classes) > 1:
+        return lambda op, b: write(op, b) if type(op.operands[k].owner) in classes else None
+    (only,) = classes
+    return lambda op, b: write(op, b) if type(op.operands[k].owner) is only else None
+
+
+def _if_constant(k: int, value: Expr | None, write: Rewriter) -> Rewriter:
+    if isinstance(value, Number):
+        number = value.value
+        return lambda op, b: write(op, b) if is_splat_of(op.operands[k], number) else None
+    return lambda op, b: write(op, b) if splat(op.operands[k]) is not None else None
+
+
+def _has_same_letters(op: Operation) -> bool:
+    source, _, result = text_property(op.properties, "letters").partition("->")
+    return source == result
 
 
 def _readers(value: SSAValue, depth: int) -> Iterator[Operation]:

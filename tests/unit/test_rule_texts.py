@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from mlc.passes.rules.spell import spell
 from mlc.passes.rules.text import RuleError, chunks, parse, roots
 from mlc.passes.rules.vocabulary import FORMS
 from mlc.passes.tensor.dce import DcePass
+from mlc.rule_files import table
 from mlc.runtime.interpret import interpret
 from tests.every_op.native import Argument, function_module
 
@@ -143,6 +145,12 @@ def test_what_makes_no_sense_is_said(old: str, new: str, message: str) -> None:
 def test_a_name_stands_once() -> None:
     with pytest.raises(RuleError, match="rule r stands in line 1 already"):
         parse(RIGHT + RIGHT)
+
+
+def test_the_table_of_rules_is_that_of_the_docs() -> None:
+    """`mlc rules table` writes what stands below the heading of docs/rules-table.md."""
+    page = (Path(__file__).parent.parent.parent / "docs" / "rules-table.md").read_text("utf-8")
+    assert page.split("\n\n", 2)[2] == table(WRITTEN)
 
 
 # Matching
