@@ -68,7 +68,7 @@ def table(rules: Sequence[Rule]) -> str:
     for rule in rules:
         left, right = (_cell("; ".join(spell_side(side))) for side in (rule.left, rule.right))
         arrow = " (both ways)" if rule.is_two_way else ""
-        grade = "none" if rule.grade is None else rule.grade.name
+        grade = "none" if rule.grade is None else f"{rule.grade.name}, {rule.grade.shapes}"
         name = f"`{rule.name}`{arrow}"
         cells = (name, left, right, _conditions(rule), rule.equivalence, grade)
         lines.append(f"| {' | '.join(cells)} |")

@@ -34,6 +34,7 @@ from mlc.passes.rules.residues import (
     residues_of,
 )
 from mlc.passes.rules.rule import Grade, Rule
+from mlc.passes.rules.uniform import is_uniform
 
 Run = Callable[[ModuleOp, Sequence[Array]], Sequence[Array]]
 """Runs a module's function: the reference interpreter."""
@@ -75,7 +76,8 @@ class Verdict:
             return f"{name}: refuted: {self.counterexample}"
         said = f"{name}: {self.rule.equivalence}, {grade.name} at {grade.instances} instances"
         if self.bound is not None:
-            return f"{said}, degree {grade.degree}, wrong with probability <= {self.bound:.1e}"
+            said += f", degree {grade.degree}, wrong with probability <= {self.bound:.1e}"
+            return f"{said}{', for all sizes' if grade.shapes == 'uniform' else ''}"
         return f"{said}: {self.why_tested}"
 
 
@@ -181,7 +183,8 @@ def _modular(rule: Rule, cases: Sequence[Instance], order: Order) -> Verdict:
     if bound > MOST_DOUBT:
         why = f"{branches} comparisons meet, of which {samples} elements show few cases"
         return Verdict(rule, Grade("tested", len(cases)), why_tested=why)
-    grade = Grade("probabilistic", len(cases), degree, tests)
+    uniform = "uniform" if any(map(is_uniform, cases)) and not rule.vectors else "instances"
+    grade = Grade("probabilistic", len(cases), degree, tests, uniform)
     return Verdict(rule, grade, bound=bound)
 
 

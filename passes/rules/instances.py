@@ -41,7 +41,7 @@ NUMBERS: dict[str, tuple[float, ...]] = {
 }
 """What constants are tried as."""
 REGIMES: dict[str, tuple[int, ...]] = {
-    "distinct": (2, 3, 4, 5, 6, 7),
+    "distinct": (3, 4, 5, 6, 7, 8),
     "ones": (2, 1, 3, 4, 1, 5),
     "equal": (3, 3, 3, 3, 3, 3),
     "empty": (2, 3, 2, 1, 3, 2),

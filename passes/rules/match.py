@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, shape_of
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.errors import CompilerBug, DTypeError, ShapeError
+from mlc.dialects.errors import DTypeError, MlcError, ShapeError
 from mlc.dialects.tensor.op import TensorOp, int_property, tensor_of, text_property
 from mlc.dialects.tensor.window_letters import Axis, flat_word, split_windows
 from mlc.passes.rules.build import Built, free
@@ -309,7 +309,7 @@ class Matcher:
         return None
 
 
-class NotTypedError(CompilerBug):
+class NotTypedError(MlcError):
     """What a rule writes has no type, or another one than what it stands for."""
 
 

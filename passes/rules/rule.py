@@ -13,6 +13,7 @@ from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.rules import Equivalence
 
 GradeName = Literal["tested", "probabilistic"]
+Shapes = Literal["instances", "uniform"]
 GRADES: tuple[GradeName, ...] = get_args(GradeName)
 
 
@@ -168,13 +169,15 @@ class Guard:
 class Grade:
     """
     How a rule was verified. `instances`: at so many; `degree`: of the two sides as polynomials,
-    `tests`: so often at random numbers modulo 2^31 - 1. Of a tested rule both are 0.
+    `tests`: so often at random numbers modulo 2^31 - 1. Of a tested rule both are 0. `shapes`: for
+    which sizes that holds, those of the instances or all.
     """
 
     name: GradeName
     instances: int
     degree: int = 0
     tests: int = 0
+    shapes: Shapes = "instances"
 
 
 @dataclass(frozen=True, kw_only=True)

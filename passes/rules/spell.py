@@ -67,7 +67,9 @@ def spell_rule(rule: Rule) -> str:
 def spell_grade(grade: Grade) -> str:
     """The line of a grade."""
     found = f"  grade {grade.name} instances {grade.instances}"
-    return f"{found} degree {grade.degree} tests {grade.tests}" if grade.tests else found
+    if grade.tests:
+        found += f" degree {grade.degree} tests {grade.tests}"
+    return f"{found} shapes {grade.shapes}"
 
 
 def with_grades(text: str, grades: Mapping[str, Grade | None]) -> str:

@@ -33,6 +33,7 @@ from mlc.passes.rules.rule import (
     Node,
     Number,
     Rule,
+    Shapes,
     Symbol,
     Term,
     Variable,
@@ -259,12 +260,16 @@ class _Reader(Tokens):
     def read_grade(self) -> None:
         name = cast("GradeName", self.take(*GRADES))
         numbers = {"instances": 0, "degree": 0, "tests": 0}
+        shapes = "instances"
         while self.next:
-            field = self.take(*numbers)
+            field = self.take(*numbers, "shapes")
+            if field == "shapes":
+                shapes = self.take("instances", "uniform")
+                continue
             if not self.next.isdigit():
                 self.fail("a number")
             numbers[field] = int(self.take())
-        self.once("grade", Grade(name, **numbers))
+        self.once("grade", Grade(name, **numbers, shapes=cast("Shapes", shapes)))
 
     def read_left(self) -> None:
         self.side = "left"

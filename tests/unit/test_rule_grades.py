@@ -52,6 +52,7 @@ def test_rules_have_the_grade_that_verification_gives(rule: Rule) -> None:
     assert verdict.grade is not None, str(verdict)
     assert rule.grade is not None, "no grade"
     assert rule.grade.name == verdict.grade.name, str(verdict)
+    assert rule.grade.shapes == verdict.grade.shapes, str(verdict)
     assert (verdict.bound is None) == (rule.grade.name == "tested")
     assert verdict.bound is not None or verdict.why_tested
 
@@ -83,6 +84,14 @@ def test_what_has_arithmetic_modulo_a_prime_is_probabilistic() -> None:
         "exponential_of_logarithm", "root", "root_times_itself", "reduce_of_broadcast",
         "reduce_of_transpose", "reduce_of_transpose_turned", "reduce_twice",
     }  # fmt: skip
+
+
+def test_what_windows_and_reshapes_read_is_known_at_the_sizes_tried() -> None:
+    instances_alone = {
+        rule.name for rule in RIGHT if rule.grade is not None and rule.grade.shapes == "instances"
+    }
+    assert {"conv_of_concat", "conv_by_phases"} <= instances_alone
+    assert not instances_alone & {"product_associates", "product_of_concats", "sum_of_sums"}
 
 
 def test_grades_are_written_into_a_file() -> None:
