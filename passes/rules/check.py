@@ -19,7 +19,9 @@ from mlc.passes.rules.rule import (
 
 
 def faults(rule: Rule) -> Iterator[str]:
-    """What is wrong with a rule; nothing where it can be compiled."""
+    """What is wrong with a rule; nothing where it can be compiled, both ways if it has two."""
+    if rule.is_two_way:
+        yield from (f"from right to left: {fault}" for fault in faults(rule.reversed()))
     if len(rule.left) != len(rule.right):
         yield f"`left` yields {len(rule.left)} values, `right` {len(rule.right)}"
     for root in rule.left:

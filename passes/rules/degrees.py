@@ -23,8 +23,7 @@ from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp
 from mlc.lazy_dataclass import dataclass
-
-MOST_EXPONENT = 64  # as in residues.py
+from mlc.passes.rules.residues import MOST_EXPONENT
 
 
 @dataclass(frozen=True)

@@ -211,5 +211,12 @@ class Rule:
     def reversed(self) -> Rule:
         """The rule from right to left; words made of others are those that are met there."""
         return replace(
-            self, name=f"{self.name}_back", left=self.right, right=self.left, lets=(), grade=None
+            self,
+            name=f"{self.name}_back",
+            left=self.right,
+            right=self.left,
+            lets=(),
+            letters_of=None,
+            is_two_way=False,
+            grade=None,
         )

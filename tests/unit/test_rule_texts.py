@@ -39,7 +39,6 @@ rule associate
   class approximate
   dims m, k, l, n
   given %x [m, k], %y [k, l], %z [l, n] : float int
-  where single_use(%p)
   left
     %p = contract "mk,kl->ml" %x, %y
     yield contract "ml,ln->mn" %p, %z
@@ -140,6 +139,15 @@ def test_wrong_text_is_refused_with_its_line(old: str, new: str, message: str) -
 def test_what_makes_no_sense_is_said(old: str, new: str, message: str) -> None:
     (rule,) = parse(RIGHT.replace(old, new, 1))
     assert message in "; ".join(faults(rule))
+
+
+def test_a_rule_of_two_ways_makes_sense_both_ways() -> None:
+    (rule,) = parse(RIGHT.replace("  left", "  ways both\n  left"))
+    assert "from right to left: `left` yields what is no op" in "; ".join(faults(rule))
+    (rule,) = parse(ASSOCIATIVE)
+    assert not list(faults(rule))
+    back = rule.reversed()
+    assert (back.left, back.right) == (rule.right, rule.left)
 
 
 def test_a_name_stands_once() -> None:
