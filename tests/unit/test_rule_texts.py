@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from mlc.dialects.tensor.elementwise import AddOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.op import OpBuilder
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import TransposeOp
+from mlc.passes.gpu import expand_positions
 from mlc.passes.rules.check import faults
 from mlc.passes.rules.load import FAMILIES, family, rules_of
 from mlc.passes.rules.match import Matcher
@@ -27,11 +29,23 @@ from mlc.passes.rules.rule import Rule
 from mlc.passes.rules.spell import spell
 from mlc.passes.rules.text import RuleError, chunks, parse, roots
 from mlc.passes.rules.vocabulary import FORMS
+from mlc.passes.tensor import (
+    divide_factors,
+    exchange_sums,
+    expand_partition,
+    fold_views,
+    sum_products,
+)
+from mlc.passes.tensor.canonicalize import _rules  # pyright: ignore[reportPrivateUsage]
 from mlc.passes.tensor.dce import DcePass
 from mlc.rule_files import table
 from mlc.runtime.interpret import interpret
 from tests.every_op.native import Argument, function_module
 
+DOCS = Path(__file__).parent.parent.parent / "docs"
+WITH_RULES = (
+    divide_factors, exchange_sums, expand_partition, expand_positions, fold_views, sum_products,
+)  # fmt: skip
 WRITTEN = [rule for name in FAMILIES for rule in family(name)]
 
 ASSOCIATIVE = """
@@ -157,8 +171,19 @@ def test_a_name_stands_once() -> None:
 
 def test_the_table_of_rules_is_that_of_the_docs() -> None:
     """`mlc rules table` writes what stands below the heading of docs/rules-table.md."""
-    page = (Path(__file__).parent.parent.parent / "docs" / "rules-table.md").read_text("utf-8")
+    page = (DOCS / "rules-table.md").read_text("utf-8")
     assert page.split("\n\n", 2)[2] == table(WRITTEN)
+
+
+def test_functions_that_are_no_patterns_are_listed_with_the_reason() -> None:
+    included = [_rules(16, 16), *(module.RULES for module in WITH_RULES)]
+    names = {entry.name for rules in included for entry in rules.entries()}
+    page = (DOCS / "rules.md").read_text("utf-8")
+    rows = page.split("| function | why it is no pattern |")[1].split("\n\n")[0]
+    listed = {
+        name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row[1:].split("|")[0])
+    }
+    assert names - {rule.name for rule in WRITTEN} == listed
 
 
 # Matching
