@@ -85,7 +85,7 @@ class Built:
         like = tensor_of(made[known[-1]]) if known else kind
         for k, operand in enumerate(term.operands):
             if k not in made:
-                made[k] = self.value(operand, _kind_of_constant(term, op, k, like))
+                made[k] = self.value(operand, _kind_of_constant(op, k, like))
         operands = [made[k] for k in range(len(term.operands))]
         properties: dict[str, object] = {}
         declared: Tensor | None = None
@@ -123,8 +123,8 @@ def _in_dtype(dtype: DType, number: float) -> Any:
     return np.asarray(number).astype(dtype.numpy)
 
 
-def _kind_of_constant(term: Node, op: type[Operation], k: int, like: Tensor) -> Tensor:
-    """The type of a constant operand, by the op and another operand's."""
+def _kind_of_constant(op: type[Operation], k: int, like: Tensor) -> Tensor:
+    """The type of a constant operand, by the op and the type of another operand."""
     if op.name == "mlc.select" and k == 0:
         return tensor_type(BOOL.ir, shape_of(like))
     if op.name == "mlc.pad":

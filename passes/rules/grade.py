@@ -157,13 +157,14 @@ def _unknown(case: Instance) -> str | None:
 
 def _modular(rule: Rule, cases: Sequence[Instance], order: Order) -> Verdict:
     """The verdict of residues; neither a grade nor a counterexample where they cannot tell."""
-    degree, branches, samples, tests = 0, 0, 0, 0
+    degree, branches, samples, tests, modulus = 0, 0, 0, 0, PRIME
     for case in cases:
         case_degree = degree_of(case.ops(), case.arguments, case.pairs())
         degree = max(degree, case_degree)
         for seed in range(TESTS):
             run = _tested(case, seed + 1, order)
             tests += 1
+            modulus = min(modulus, *run.moduli.tolist())
             for left, right in case.pairs():
                 x, y = run.values[left], run.values[right]
                 if run.last(x):  # of pairs the first one is known behind exponentials, too
@@ -175,9 +176,9 @@ def _modular(rule: Rule, cases: Sequence[Instance], order: Order) -> Verdict:
                 return Verdict(rule, None, f"{_modular_difference(x, y)} where {case.text}")
             branches = max(branches, run.choices)
             samples += int(np.size(run.values[case.values[0]]))
-    if degree >= PRIME // 2:
-        return Verdict(rule, None, f"degree {degree} reaches the prime {PRIME}")
-    bound = (degree / (PRIME - degree)) ** TESTS
+    if degree >= modulus // 2:
+        return Verdict(rule, None, f"degree {degree} reaches the prime {modulus}")
+    bound = (degree / (modulus - degree)) ** TESTS
     if branches:
         bound += (1 - 0.5**branches) ** samples
     if bound > MOST_DOUBT:
