@@ -58,13 +58,11 @@ def faults(rule: Rule) -> Iterator[str]:
         if name not in declared | words:
             yield f"{name} is not declared; expected a line such as `dims {name}`"
     shapes = [e for given in rule.given for _, shape in given.names for e in shape or ()]
-    found = {name for term in left for name in _of_term(term)}
+    found = {name for term in left for name in (*_of_term(term), *_letters(term))}
     found |= {name for expression in shapes for name in symbols(expression)}
-    for name in sorted({name for term in right for name in _of_term(term)} - found - words):
-        if name in declared and name not in letters - set(rule.sizes):
-            if name in rule.sizes and any(name in _letters(term) for term in left):
-                continue
-            yield f"`right` has {name}, which nothing in `left` says"
+    needed = {name for term in right for name in _of_term(term)}
+    for name in sorted((needed - found) & declared):
+        yield f"`right` has {name}, which nothing in `left` says"
 
 
 def _symbols(rule: Rule) -> Iterator[str]:

@@ -146,6 +146,7 @@ def test_wrong_text_is_refused_with_its_line(old: str, new: str, message: str) -
         ("yield %x", "yield const(a)", "a is not declared"),
         ("yield neg (neg %x)", "yield %x", "`left` yields what is no op"),
         ("yield %x", "yield %x, %x", "`left` yields 1 values, `right` 2"),
+        ("class exact", "class exact\n  letters of %p", "`letters of %p`, which `left` does not"),
         ("yield %x", 'yield transpose "P->Q" %x', "`right` has the letter P"),
         ("yield neg (neg %x)", "yield add %x, const(1 + 1)", "`left` has const(…) of an express"),
     ],
@@ -153,6 +154,13 @@ def test_wrong_text_is_refused_with_its_line(old: str, new: str, message: str) -
 def test_what_makes_no_sense_is_said(old: str, new: str, message: str) -> None:
     (rule,) = parse(RIGHT.replace(old, new, 1))
     assert message in "; ".join(faults(rule))
+
+
+def test_sizes_on_the_right_are_known_on_the_left() -> None:
+    text = RIGHT.replace("given", "dims n\n  given").replace(
+        "yield %x", "yield reshape %x size [n]"
+    )
+    assert "`right` has n, which nothing in `left` says" in "; ".join(faults(parse(text)[0]))
 
 
 def test_a_rule_of_two_ways_makes_sense_both_ways() -> None:
