@@ -88,7 +88,7 @@ def _exact_inverse(value: Any) -> bool:
     return abs(math.frexp(number)[1] - 1) < limit
 
 
-def _same_sums(x: SSAValue, *words: str) -> bool:
+def same_sums(x: SSAValue, *words: str) -> bool:
     """
     Whether "P,Q->R" and "S,T->U" add the same terms in the same order; whole numbers may be added
     in any.
@@ -156,7 +156,7 @@ GUARDS: dict[str, Predicate] = {
     "splat": _is_splat,
     "varies": _varies,
     "argument": _is_argument,
-    "same_sums": _same_sums,
+    "same_sums": same_sums,
     "finite": _is_finite,
     "exact_inverse": _exact_inverse,
     "multiple": _is_multiple,

@@ -16,10 +16,11 @@ from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import tensor_of
-from mlc.dialects.tensor.reduce import ContractOp, sum_order
+from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.rules.load import deferred
+from mlc.passes.rules.vocabulary import same_sums
 from mlc.passes.tensor.rules import Rewrite, Rules
 
 RULES = Rules(deferred("fold_views", "exact"))
@@ -60,11 +61,8 @@ class _Folded:
 
     def keeps_order(self, op: ContractOp) -> bool:
         """Whether each sum has the same terms in the same order as the op's."""
-        summed = dict.fromkeys(c for c in "".join(self.words) if c not in self.result)
-        return not op.dtype.is_inexact or (
-            "".join(summed) == op.words()[2]
-            and sum_order(self.words, self.result) == sum_order(*op.words()[:2])
-        )
+        words, result, _ = op.words()
+        return same_sums(op.result, *words, result, *self.words, self.result)
 
     def build(self, op: ContractOp, b: Rewrite) -> SSAValue:
         """The contraction, with the axes that its result lacks."""
