@@ -179,6 +179,12 @@ def _tile(args: argparse.Namespace) -> int:
     return 0
 
 
+def _rules(args: argparse.Namespace) -> int:
+    from mlc.rule_files import of_command_line
+
+    return of_command_line(args.action, args.files, writes=args.write)
+
+
 def _cache(args: argparse.Namespace) -> int:
     from mlc.runtime.cache import object_cache
 
@@ -208,5 +214,6 @@ COMMANDS: dict[str, Command] = {
     "tile": _tile,
     "blame": _blame,
     "machine": _machine,
+    "rules": _rules,
     "cache": _cache,
 }

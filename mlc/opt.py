@@ -27,6 +27,7 @@ from mlc.dialects.target.attribute import ATTRIBUTE
 from mlc.knobs import FUSIONS
 from mlc.passes import wellformed
 from mlc.passes.remarks import listening
+from mlc.passes.tensor.rules import Rules
 from mlc.text import context, parse_text, read_text, verify_text
 
 PREFIX = "mlc-"
@@ -79,6 +80,10 @@ class MlcOpt(xDSLOptMain):
             help="how kernels are formed: the option of form-kernels and form-tiles, for those of"
             " the passes that do not say it themselves",
         )  # fmt: skip
+        arg_parser.add_argument(
+            "--rules", metavar="FILE",
+            help="rewrite rules, which are verified and applied before the passes; docs/rules.md",
+        )  # fmt: skip
         arg_parser.add_argument("-o", "--output-file", metavar="PATH", help="instead of stdout")
         flags = {
             "--list-passes": "print the names of all passes and stop",
@@ -106,6 +111,14 @@ class MlcOpt(xDSLOptMain):
     def setup_pipeline(self) -> None:
         self.machine = named(self.args.machine) if self.args.machine else None
         self.passes = [self._pass(spec) for spec in self._specs()]
+        self.rules = self._rules()
+
+    def _rules(self) -> Rules | None:
+        if self.args.rules is None:
+            return None
+        from mlc.rule_files import checked_rules  # few command lines need it
+
+        return checked_rules(self.args.rules)
 
     def _specs(self) -> list[ArgSpec]:
         try:
@@ -201,6 +214,10 @@ class MlcOpt(xDSLOptMain):
             module.attributes[ATTRIBUTE] = self.machine
         verify_text(module, text, name, line_offset=offset)
         with listening() as heard:
+            if self.rules is not None:
+                self._check_level(module, f"--rules {self.args.rules}")
+                self.rules.sweep(module)
+                self._verify(module, f"--rules {self.args.rules}")
             self.apply_passes(module)
         if self.args.remarks:
             for remark in heard:
@@ -210,7 +227,8 @@ class MlcOpt(xDSLOptMain):
     def apply_passes(self, prog: ModuleOp) -> None:
         for number, each in enumerate(self.passes):
             start = time.perf_counter()
-            self._check_level(prog, each)
+            if each.name in registry.PASSES and each.name not in registry.OF_LOOPS:
+                self._check_level(prog, each.name)
             try:
                 each.apply(self.ctx, prog)
             except ValueError as error:  # an option that only the pass can judge
@@ -226,16 +244,14 @@ class MlcOpt(xDSLOptMain):
                 Printer(stream=sys.stdout).print_op(prog)
                 print("\n")
 
-    def _check_level(self, prog: ModuleOp, each: ModulePass) -> None:
+    def _check_level(self, prog: ModuleOp, name: str) -> None:
         """Our passes rely on functions of the level that they are written for."""
-        if each.name not in registry.PASSES or each.name in registry.OF_LOOPS:
-            return
         found = next(wellformed.faults(prog), None)
-        if found is None and each.name not in registry.OF_CALLS:
+        if found is None and name not in registry.OF_CALLS:
             found = wellformed.use_of_function(prog)
         if found is not None:
             op, message = found
-            raise MlcError(f"{self.name}: error: {each.name} cannot run: {op.name}: {message}")
+            raise MlcError(f"{self.name}: error: {name} cannot run: {op.name}: {message}")
 
     def _verify(self, prog: ModuleOp, name: str) -> None:
         try:

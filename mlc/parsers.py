@@ -196,6 +196,12 @@ def _machine(to: argparse.ArgumentParser) -> None:
     )
 
 
+def _rules(to: argparse.ArgumentParser) -> None:
+    to.add_argument("action", choices=("verify", "table"))
+    to.add_argument("files", nargs="*", metavar="FILE", help="rules; default: those of mlc")
+    to.add_argument("--write", action="store_true", help="of verify: put the grades into the files")
+
+
 def _tile(to: argparse.ArgumentParser) -> None:
     for name, said in (("m", "rows"), ("n", "columns"), ("k", "summed")):
         to.add_argument(name, type=int, metavar=name.upper(), help=said)
@@ -230,5 +236,6 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "tile": ("say how a product of matrices may be cut, and what each way should take", _tile),
     "blame": ("find the pass and the rule that compile a program wrong", _blame),
     "machine": ("print what mlc knows of this machine", _machine),
+    "rules": ("verify rewrite rules, or print them as a table", _rules),
     "cache": ("look at, check or empty the cache of compiled code", _cache),
 }

@@ -38,6 +38,7 @@ EXECUTABLE = (
     "c",
     "stablehlo",
     "onnx",
+    "rules",
 )
 
 

@@ -284,7 +284,8 @@ def test_wheel_holds_mlc_and_nothing_else(tmp_path: Path) -> None:
     assert {name.split("/")[0] for name in names} == {"mlc", info}
     modules = {f"mlc/{p.relative_to(ROOT)}" for p in python_files(*FOLDERS)}
     modules |= {f"mlc/{p.name}" for p in python_files("mlc")}
-    data = {f"mlc/{p.relative_to(ROOT)}" for p in (ROOT / "runtime").rglob("*.ll")}
+    files = [*(ROOT / "runtime").rglob("*.ll"), *(ROOT / "passes").rglob("*.rules")]
+    data = {f"mlc/{p.relative_to(ROOT)}" for p in files}
     missing = (modules | data | {"mlc/py.typed", f"{info}/licenses/LICENSE"}) - names
     assert not missing
 
@@ -383,7 +384,7 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 def test_no_machine_paths() -> None:
     machine = re.compile(r"/work/\w|/root/\w|/opt/\w|[A-Z]:\\Users|file://")
-    text = {".py", ".md", ".toml", ".mlir", ".ll", ".sh", ""}
+    text = {".py", ".md", ".toml", ".mlir", ".ll", ".rules", ".sh", ""}
     found: list[str] = []
     for folder in (".", *CODE, "tests", "docs", "examples", "benchmarks", ".ci"):
         for path in (ROOT / folder).glob("*" if folder in (".", "mlc") else "**/*"):

@@ -16,12 +16,18 @@ from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import tensor_of
-from mlc.dialects.tensor.reduce import ContractOp, ReduceOp, sum_order
+from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.rules.load import deferred
+from mlc.passes.rules.vocabulary import same_sums
 from mlc.passes.tensor.rules import Rewrite, Rules
 
-RULES = Rules()
+RULES = Rules(deferred("fold_views", "exact"))
+"""
+Those of `passes/rules/fold_views.rules`, and what no pattern states: axes that are repeated or of
+one place, of which any operand may have any number.
+"""
 ONE = Dim.const(1)
 
 
@@ -55,11 +61,8 @@ class _Folded:
 
     def keeps_order(self, op: ContractOp) -> bool:
         """Whether each sum has the same terms in the same order as the op's."""
-        summed = dict.fromkeys(c for c in "".join(self.words) if c not in self.result)
-        return not op.dtype.is_inexact or (
-            "".join(summed) == op.words()[2]
-            and sum_order(self.words, self.result) == sum_order(*op.words()[:2])
-        )
+        words, result, _ = op.words()
+        return same_sums(op.result, *words, result, *self.words, self.result)
 
     def build(self, op: ContractOp, b: Rewrite) -> SSAValue:
         """The contraction, with the axes that its result lacks."""
@@ -78,16 +81,6 @@ def _folded(op: ContractOp, k: int, word: str, x: SSAValue, result: str) -> _Fol
     words, operands = list(op.words()[0]), list(op.operands)
     words[k], operands[k] = word, x
     return _Folded(tuple(words), tuple(operands), result)
-
-
-def _of_transpose(op: ContractOp) -> _Folded | None:
-    """contract(transpose(x), y)  ->  contract(x, y) with the letters in x's order"""
-    words, result, _ = op.words()
-    for k, x in enumerate(op.operands):
-        view = x.owner
-        if isinstance(view, TransposeOp):
-            return _folded(op, k, _through(words[k], view), view.x, result)
-    return None
 
 
 def _of_broadcast(op: ContractOp) -> _Folded | None:
@@ -124,21 +117,24 @@ def _of_new_axis(op: ContractOp) -> _Folded | None:
 
 
 def _found(op: ContractOp) -> Iterator[_Folded]:
-    for find in (_of_transpose, _of_broadcast, _of_new_axis):
+    for find in (_of_broadcast, _of_new_axis):
         if (folded := find(op)) is not None:
             yield folded
 
 
 @RULES.on(ContractOp)
 def contract_of_view(op: ContractOp, b: Rewrite) -> SSAValue | None:
-    """contract(view x, y)  ->  contract(x, y), where its sums keep their order"""
+    """contract(repeated x, y)  ->  contract(x, y), where its sums keep their order"""
     folded = next((x for x in _found(op) if x.keeps_order(op)), None)
     return None if folded is None else folded.build(op, b)
 
 
+RULES.include(deferred("fold_views", "reassociating"))
+
+
 @RULES.on(ContractOp, numerics="standard")
 def contract_of_any_view(op: ContractOp, b: Rewrite) -> SSAValue | None:
-    """contract(view x, y)  ->  contract(x, y)"""
+    """contract(repeated x, y)  ->  contract(x, y)"""
     folded = next(_found(op), None)
     return None if folded is None else folded.build(op, b)
 
@@ -160,73 +156,6 @@ def contract_without_unit_axes(op: ContractOp, b: Rewrite) -> SSAValue | None:
         dims = tuple(sizes[c] for c in kept[-1])
         operands.append(b(ReshapeOp, x, declared=tensor_type(tensor_of(x).element_type, dims)))
     return b(ContractOp, *operands, letters=f"{','.join(kept)}->{result}")
-
-
-@RULES.on(TransposeOp)
-def transpose_of_contract(op: TransposeOp, b: Rewrite) -> SSAValue | None:
-    """transpose(contract(x, y))  ->  contract(x, y) in the other order, if nobody else reads it"""
-    inner = op.x.owner
-    if not isinstance(inner, ContractOp) or not op.x.has_one_use():
-        return None
-    words, result, _ = inner.words()
-    order = "".join(result[axis] for axis in op.permutation())
-    return b(ContractOp, *inner.operands, letters=f"{','.join(words)}->{order}")
-
-
-@RULES.on(ReduceOp)
-def reduce_nothing(op: ReduceOp, b: Rewrite) -> SSAValue | None:
-    """reduce "sum" "mn->mn" x  ->  x"""
-    return op.x if not op.axes() and op.x.type == op.result.type else None
-
-
-@RULES.on(ReduceOp, numerics="standard")
-def reduce_of_transpose(op: ReduceOp, b: Rewrite) -> SSAValue | None:
-    """reduce(transpose(x))  ->  reduce(x) with x's letters, transposed after if still needed"""
-    view = op.x.owner
-    if not isinstance(view, TransposeOp):
-        return None
-    (source,), result, _ = op.words()
-    word = _through(source, view)
-    kept = "".join(c for c in word if c in result)
-    small = b(ReduceOp, view.x, monoid=op.monoid, letters=f"{word}->{kept}")
-    return small if kept == result else b(TransposeOp, small, letters=f"{kept}->{result}")
-
-
-@RULES.on(ReduceOp)
-def reduce_of_broadcast(op: ReduceOp, b: Rewrite) -> SSAValue | None:
-    """reduce "sum" "mn->m" (broadcast "n->mn" x)  ->  broadcast "->m" (reduce "sum" "n->" x)"""
-    view = op.x.owner
-    if not isinstance(view, BroadcastOp):
-        return None
-    (source,), result, reduced = op.words()
-    word = _through(source, view)
-    if any(c not in word for c in reduced):
-        return None  # the axis is repeated, and a sum counts it
-    if op.dtype.is_inexact and "".join(c for c in word if c in reduced) != reduced:
-        return None  # the sum would be in another order
-    kept = "".join(c for c in word if c in result)
-    small = b(ReduceOp, view.x, monoid=op.monoid, letters=f"{word}->{kept}")
-    return b(BroadcastOp, small, letters=f"{kept}->{result}", declared=tensor_of(op.result))
-
-
-@RULES.on(ReduceOp, numerics="standard")
-def reduce_twice(op: ReduceOp, b: Rewrite) -> SSAValue | None:
-    """sum over m of (sum over n of x)  ->  sum over m and n of x"""
-    inner = op.x.owner
-    if not isinstance(inner, ReduceOp) or inner.monoid != op.monoid or not op.x.has_one_use():
-        return None
-    if op.monoid.data not in ("sum", "prod", "max", "min"):
-        return None
-    (source,), result, _ = op.words()
-    (first,), second, _ = inner.words()
-    outer = dict(zip(second, source, strict=True))
-    kept = {c: outer[c] for c in second if outer[c] in result}
-    return b(
-        ReduceOp,
-        inner.x,
-        monoid=op.monoid,
-        letters=f"{first}->{''.join(c for c in first if c in kept)}",
-    )
 
 
 @RULES.on(GatherOp)

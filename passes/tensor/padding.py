@@ -33,13 +33,6 @@ def _shrinks(width: Dim) -> bool:
 
 
 @PAD_RULES.on(PadOp)
-def pad_nothing(op: PadOp, b: Rewrite) -> SSAValue | None:
-    """pad x [<0>, <0>]  ->  x"""
-    none = all(width == Dim.const(0) for width in (*op.low.data, *op.high.data))
-    return op.x if none else None
-
-
-@PAD_RULES.on(PadOp)
 def pad_with_nothing(op: PadOp, b: Rewrite) -> SSAValue | None:
     """pad x, v [<-1>, <0>]  ->  pad x, 0 [<-1>, <0>]: nobody reads v"""
     widths = (*op.low.data, *op.high.data)

@@ -67,6 +67,20 @@ def limited(most: int | None = None) -> Generator[list[str], None, None]:
         _limit.reset(token)
 
 
+class Deferred:
+    """A rule that is made when an op of its class is met: few programs have ops of all classes."""
+
+    def __init__(self, make: Callable[[], tuple[Rule[Any], Equivalence]]) -> None:
+        self._make = make
+        self._made: tuple[Rule[Any], Equivalence] | None = None
+
+    def entry(self, op: type[Operation]) -> Entry:
+        """The rule, for one of its classes of ops."""
+        if self._made is None:
+            self._made = self._make()
+        return Entry(op, *self._made)
+
+
 class Rewrite(OpBuilder):
     """Builds ops in front of the op being rewritten, at its source location."""
 
@@ -92,11 +106,15 @@ class Rules:
     """
 
     def __init__(self, *included: Rules) -> None:
-        self._by_op: dict[type[Operation], list[Entry]] = {}
+        self._by_op: dict[type[Operation], list[Entry | Deferred]] = {}
         self._resolved: dict[tuple[type[Operation], int], tuple[Entry, ...]] = {}
         for rules in included:
-            for op, entries in rules._by_op.items():
-                self._by_op.setdefault(op, []).extend(entries)
+            self.include(rules)
+
+    def include(self, rules: Rules) -> None:
+        """Those rules, too, behind the ones that are here."""
+        for op, entries in rules._by_op.items():
+            self._by_op.setdefault(op, []).extend(entries)
 
     def on(
         self, op: type[OpT], *, numerics: Numerics = "strict"
@@ -104,15 +122,23 @@ class Rules:
         """Registers a rule for ops of this class and its subclasses."""
 
         def register(rule: Rule[OpT]) -> Rule[OpT]:
-            entry = Entry(op, rule, EQUIVALENCE[MODES.index(numerics)])
-            self._by_op.setdefault(op, []).append(entry)
+            self.add(op, Entry(op, rule, EQUIVALENCE[MODES.index(numerics)]))
             return rule
 
         return register
 
+    def add(self, op: type[Operation], entry: Entry | Deferred) -> None:
+        """A rule for ops of this class and its subclasses."""
+        self._by_op.setdefault(op, []).append(entry)
+
+    def _made(self, op: type[Operation]) -> list[Entry]:
+        """The rules that are registered for this very class."""
+        found = self._by_op.get(op, ())
+        return [each.entry(op) if isinstance(each, Deferred) else each for each in found]
+
     def entries(self) -> list[Entry]:
         """All rules."""
-        return [entry for entries in self._by_op.values() for entry in entries]
+        return [entry for op in self._by_op for entry in self._made(op)]
 
     def of(self, op: type[Operation], allowed: int) -> tuple[Entry, ...]:
         """The rules for one class under a numerics mode."""
@@ -121,7 +147,7 @@ class Rules:
             found = tuple(
                 entry
                 for base in op.__mro__
-                for entry in self._by_op.get(base, ())
+                for entry in self._made(base)
                 if EQUIVALENCE.index(entry.equivalence) <= allowed
             )
             self._resolved[op, allowed] = found

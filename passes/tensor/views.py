@@ -22,10 +22,15 @@ from mlc.dialects.tensor.shape import (
     SliceOp,
     TransposeOp,
 )
+from mlc.passes.rules.load import deferred
 from mlc.passes.tensor.constants import splat, splat_constant
 from mlc.passes.tensor.rules import Rewrite, Rules
 
 VIEW_RULES = Rules()
+"""
+Those of `passes/rules/views.rules`, and what no pattern states: views of constants, reshapes that
+join or cut axes, and ops of any number of operands.
+"""
 
 
 def letters(op: BroadcastOp | TransposeOp) -> tuple[str, str]:
@@ -49,72 +54,7 @@ for _view in (IndexMapped, ReshapeOp):
     VIEW_RULES.on(_view)(_view_of_splat)
 
 
-@VIEW_RULES.on(BroadcastOp)
-def broadcast_to_same(op: BroadcastOp, b: Rewrite) -> SSAValue | None:
-    """broadcast "mn->mn" x  ->  x"""
-    return op.x if op.x.type == op.result.type else None
-
-
-@VIEW_RULES.on(BroadcastOp)
-def broadcast_twice(op: BroadcastOp, b: Rewrite) -> SSAValue | None:
-    """broadcast(broadcast(x))  ->  broadcast(x)"""
-    inner = op.x.owner
-    if not isinstance(inner, BroadcastOp):
-        return None
-    source, result = letters(op)
-    first, second = letters(inner)
-    renamed = dict(zip(second, source, strict=True))
-    text = "".join(renamed[c] for c in first)
-    return b(BroadcastOp, inner.x, letters=f"{text}->{result}", declared=tensor_of(op.result))
-
-
-@VIEW_RULES.on(TransposeOp)
-def transpose_to_same(op: TransposeOp, b: Rewrite) -> SSAValue | None:
-    """transpose "mn->mn" x  ->  x"""
-    source, result = letters(op)
-    return op.x if source == result else None
-
-
-@VIEW_RULES.on(TransposeOp)
-def transpose_twice(op: TransposeOp, b: Rewrite) -> SSAValue | None:
-    """transpose(transpose(x))  ->  transpose(x)"""
-    inner = op.x.owner
-    if not isinstance(inner, TransposeOp):
-        return None
-    source, result = letters(op)
-    first, second = letters(inner)
-    renamed = dict(zip(second, source, strict=True))
-    return b(TransposeOp, inner.x, letters=f"{''.join(renamed[c] for c in first)}->{result}")
-
-
-@VIEW_RULES.on(TransposeOp)
-def transpose_of_broadcast(op: TransposeOp, b: Rewrite) -> SSAValue | None:
-    """transpose(broadcast(x))  ->  broadcast(transpose(x)); nothing is left of it for 1-d x"""
-    inner = op.x.owner
-    if not isinstance(inner, BroadcastOp):
-        return None
-    source, result = letters(op)
-    first, second = letters(inner)
-    renamed = dict(zip(second, source, strict=True))
-    before = "".join(renamed[c] for c in first)
-    after = "".join(c for c in result if c in before)
-    x = b(TransposeOp, inner.x, letters=f"{before}->{after}") if before != after else inner.x
-    return b(BroadcastOp, x, letters=f"{after}->{result}", declared=tensor_of(op.result))
-
-
-@VIEW_RULES.on(ReshapeOp)
-def reshape_to_same(op: ReshapeOp, b: Rewrite) -> SSAValue | None:
-    """reshape x : (3, 4) -> (3, 4)  ->  x"""
-    return op.x if op.x.type == op.result.type else None
-
-
-@VIEW_RULES.on(ReshapeOp)
-def reshape_twice(op: ReshapeOp, b: Rewrite) -> SSAValue | None:
-    """reshape(reshape(x))  ->  reshape(x)"""
-    inner = op.x.owner
-    if not isinstance(inner, ReshapeOp):
-        return None
-    return b(ReshapeOp, inner.x, declared=tensor_of(op.result))
+VIEW_RULES.include(deferred("views"))
 
 
 @VIEW_RULES.on(ReshapeOp)
@@ -236,31 +176,6 @@ def reshape_of_slice(op: ReshapeOp, b: Rewrite) -> SSAValue | None:
         return None
     in_memory = isinstance(inner.x, BlockArgument) or isinstance(inner.x.owner, Reduction)
     return slice_of_reshape(op, b) if in_memory else None
-
-
-@VIEW_RULES.on(SliceOp)
-def slice_everything(op: SliceOp, b: Rewrite) -> SSAValue | None:
-    """slice x[0 ... n]  ->  x"""
-    zero = Dim.const(0)
-    if op.x.type != op.result.type or any(s != (zero, 1) for s in op.starts()):
-        return None
-    return op.x
-
-
-@VIEW_RULES.on(SliceOp)
-def slice_twice(op: SliceOp, b: Rewrite) -> SSAValue | None:
-    """slice(slice(x)[o1, s1])[o2, s2]  ->  slice(x)[o1 + s1 * o2, s1 * s2]"""
-    inner = op.x.owner
-    if not isinstance(inner, SliceOp):
-        return None
-    pairs = list(zip(inner.starts(), op.starts(), strict=True))
-    return b(
-        SliceOp,
-        inner.x,
-        offsets=tuple(o1 + o2 * s1 for (o1, s1), (o2, _) in pairs),
-        steps=tuple(Dim.const(s1 * s2) for (_, s1), (_, s2) in pairs),
-        declared=tensor_of(op.result),
-    )
 
 
 @VIEW_RULES.on(SliceOp)

@@ -179,13 +179,14 @@ def test_ctrl_c_while_compiling_says_nothing(tmp_path: Path) -> None:
 
 HELP: dict[str, tuple[str, ...]] = {
     "": ("opt", "run", "show", "build", "explain", "why-not", "machine", "cache", "--version"),
-    "opt": ("--passes", "--target", "--fusion", "--list-passes", "--verify-each", "FILE"),
+    "opt": ("--passes", "--target", "--fusion", "--rules", "--list-passes", "--verify-each"),
     "run": ("--target", "--threads", "FILE.py:f --help"),
     "show": ("--at", "--unit", "--spec", "--sizes", "--peak-bytes", "--numerics"),
     "build": ("--emit", "--output", "FILE.ll", "ptx", "--spec"),
     "explain": ("--json", "--html", "--output", "--sizes", "--fusion"),
     "why-not": ("FILE:LINE", "--of", "--measure", "--json", "--target"),
     "machine": ("--measure",),
+    "rules": ("verify", "table", "--write", "FILE"),
     "cache": ("info", "clear", "verify"),
 }
 

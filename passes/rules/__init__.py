@@ -1,0 +1,1 @@
+"""Rewrite rules as data: their text, matchers and grades; nothing here weighs costs."""

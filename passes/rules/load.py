@@ -1,0 +1,68 @@
+"""Rules that come with mlc: their files, and what the driver gets of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from mlc.passes.rules.check import faults
+from mlc.passes.rules.match import Matcher, Rewriter
+from mlc.passes.rules.rule import Rule
+from mlc.passes.rules.text import RuleError, chunks, parse, parse_rule, roots
+from mlc.passes.rules.vocabulary import FORMS
+from mlc.passes.tensor.rules import Deferred, Entry, Equivalence, Rules
+
+FOLDER = Path(__file__).parent
+FAMILIES = ("algebra", "strength", "views", "fold_views")
+"""The files of this folder, without `.rules`."""
+
+
+def family(name: str) -> list[Rule]:
+    """The rules of a family that comes with mlc."""
+    path = FOLDER / f"{name}.rules"
+    return parse(path.read_text(encoding="utf-8"), path.name)
+
+
+def deferred(name: str, equivalence: Equivalence | None = None) -> Rules:
+    """
+    The rules of a family, each of which is read when the first op that it is for is met; those of
+    one class only, where it is given.
+    """
+    path = FOLDER / f"{name}.rules"
+    rules = Rules()
+    for line, lines in chunks(path.read_text(encoding="utf-8"), path.name):
+        if equivalence is not None and f"  class {equivalence}" not in lines:
+            continue
+        entry = Deferred(partial(_read, line, lines, path.name))
+        for op in roots(lines):
+            rules.add(FORMS[op].op, entry)
+    return rules
+
+
+def _read(line: int, lines: Sequence[str], file: str) -> tuple[Rewriter, Equivalence]:
+    rule = parse_rule(line, lines, file)
+    return Matcher(rule).rewriter(), rule.equivalence
+
+
+def read_rules(path: str | Path) -> list[Rule]:
+    """
+    A file's rules, each of which makes sense; whether they are true is asked of `grade.py`. Raises
+    RuleError, and OSError where the file cannot be read.
+    """
+    rules = parse(Path(path).read_text(encoding="utf-8"), str(path))
+    for rule in rules:
+        for fault in faults(rule):
+            raise RuleError(f"{path}:{rule.line}: rule {rule.name}: {fault}")
+    return rules
+
+
+def rules_of(found: Sequence[Rule]) -> Rules:
+    """The rules as the driver takes them."""
+    rules = Rules()
+    for rule in found:
+        matcher = Matcher(rule)
+        rewriter = matcher.rewriter()
+        for op in matcher.root_classes():
+            rules.add(op, Entry(op, rewriter, rule.equivalence))
+    return rules
