@@ -8,17 +8,18 @@ import pytest
 
 from tests.random_python.judge import Verdict, fails_alike, judged
 from tests.random_python.reduce import reduced
+from tests.random_python.wider import Wider
 from tests.random_python.writer import Writer
 from tests.sweeps import leading
 
 CHUNK = 6
 
 
-def check(seeds: range, *, code: bool) -> None:
+def check(seeds: range, *, code: bool, writer: type[Writer] = Writer) -> None:
     """Every program is answered as by NumPy, or refused; few are."""
     refused = 0
     for seed in seeds:
-        text = Writer(seed).text()
+        text = writer(seed).text()
         cases = range(seed % 20, seed % 20 + 2)
         verdict = judged(text, cases, code=code)
         refused += verdict.kind == "refused"
@@ -38,10 +39,15 @@ def test_compiled_programs() -> None:
     check(range(1000, 1003), code=True)
 
 
+def test_programs_with_further_constructs() -> None:
+    check(range(4000, 4006), code=False, writer=Wider)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("writer", [Writer, Wider])
 @pytest.mark.parametrize("first", range(2000, 4000, 100))
-def test_many_programs(first: int) -> None:
-    check(range(first, first + 100), code=False)
+def test_many_programs(first: int, writer: type[Writer]) -> None:
+    check(range(first, first + 100), code=False, writer=writer)
 
 
 def test_a_fault_is_reduced() -> None:
@@ -122,6 +128,55 @@ FOUND = {
         M = M + s
     M[2] = x
     return M
+""",
+    "lists that += makes longer": """def f(x, y, A, s, n):
+    G, H = [], [s]
+    while len(G) < 9:
+        G += [s]
+        if n > 2:
+            G += [e for e in x if e > 0] + H
+    for k in range(n):
+        H += [s * k, s]
+        H.extend([s])
+    return G, H
+""",
+    "errors of branches inside a try": """def f(x, y, A, s, n):
+    z = 0
+    for k in range(n):
+        try:
+            if k > 2:
+                np.zeros(3) + np.zeros(4)
+            z += 1
+            if k > 1:
+                int('z')
+            z += 1
+        except (TypeError, ValueError):
+            z += 10
+    return z
+""",
+    "what is no iterable": """def f(x, y, A, s, n):
+    if n > 3:
+        x[0] = 5.0
+        for k in 5:
+            x[1] = k
+    return x
+""",
+    "errors that are printed": """def f(x, y, A, s, n):
+    try:
+        print(x[7])
+    except IndexError as error:
+        print(error, f'is {error}')
+    try:
+        raise KeyError(3)
+    except KeyError as error:
+        print(error)
+    return n
+""",
+    "the first of some": """def f(x, y, A, s, n):
+    a = next((e for e in x if e > 1), 0.5)
+    b = next((k for k in range(n) if x[k % 4] > 0.3), None)
+    c = next(e * k for k in range(4) for e in x if k > e > n - 4)
+    return a, b, c
 """,
 }
 """What random programs have found."""

@@ -24,6 +24,7 @@ from mlc.frontend.staging.exits import (
     after,
     falls_or_raises,
     left,
+    may_not_come_up,
     returns,
 )
 from mlc.frontend.staging.lazy import Lazy
@@ -249,7 +250,8 @@ class Flow:
     def caught() -> None:
         """
         The function has caught an error. One that says what the compiler has not, or that other
-        sizes would not raise, is none of the function's own.
+        sizes would not raise, is none of the function's own; nor is one of a branch that may not
+        run, until the program raises it.
         """
         error, trace = sys.exc_info()[1], current()
         if trace is None or error is None:
@@ -259,6 +261,10 @@ class Flow:
         if isinstance(error, MlcError) and trace.symbols:
             because = f"{type(error).__name__} is caught by the function"
             raise SpecialiseSignal(frozenset(), frozenset(trace.symbols), because) from None
+        if may_not_come_up(error):
+            raise error
+        if isinstance(error, MlcError):  # the function sees what Python says
+            error.args = (str(error).partition("\n")[0],)
 
     @staticmethod
     def raising() -> None:
