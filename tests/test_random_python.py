@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from tests.random_python.derived import Smooth, judged_batch, judged_derivative
 from tests.random_python.judge import Verdict, fails_alike, judged
 from tests.random_python.reduce import reduced
 from tests.random_python.wider import Wider
@@ -41,6 +42,28 @@ def test_compiled_programs() -> None:
 
 def test_programs_with_further_constructs() -> None:
     check(range(4000, 4006), code=False, writer=Wider)
+
+
+def check_derived(seeds: range) -> None:
+    """Gradients are those that differences show; a batch is its examples one by one."""
+    kinds: list[str] = []
+    for seed in seeds:
+        text = Smooth(seed).text()
+        for judge in (judged_derivative, judged_batch):
+            verdict = judge(text, seed % 20)
+            kinds.append(verdict.kind)
+            assert verdict.kind != "differs", f"seed {seed}: {verdict.detail}\n{text}"
+    assert kinds.count("same") > len(kinds) // 3
+
+
+def test_derivatives_and_batches() -> None:
+    check_derived(range(6))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 2000, 100))
+def test_many_derivatives_and_batches(first: int) -> None:
+    check_derived(range(first, first + 100))
 
 
 @pytest.mark.slow
@@ -152,6 +175,27 @@ FOUND = {
             z += 1
         except (TypeError, ValueError):
             z += 10
+    return z
+""",
+    "raise in a try that catches it": """def f(x, y, A, s, n):
+    z, k = 0, 0
+    try:
+        while True:
+            k += 1
+            try:
+                if x[k % 4] > 0:
+                    raise ValueError(f'{k} of {n}')
+                z += 1
+                assert s < 0
+            except ValueError as error:
+                z += 10
+                print(error)
+            except AssertionError:
+                z += 100
+            if k > n:
+                raise StopIteration
+    except StopIteration:
+        x[0] = z
     return z
 """,
     "what is no iterable": """def f(x, y, A, s, n):

@@ -62,7 +62,7 @@ def asking(node: Comprehension, name: str, wanted: bool) -> ast.FunctionDef:
 
 
 def finding(node: Comprehension, name: str, default: bool) -> ast.FunctionDef:
-    """The function that gives the first of them; the default, or StopIteration, if there is none."""
+    """The function that gives the first of them; else the default, or StopIteration."""
     last: ast.stmt = ast.Raise(ast.Name("StopIteration", ast.Load()), None)
     if default:
         last = ast.Return(ast.Name(_DEFAULT, ast.Load()))

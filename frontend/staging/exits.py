@@ -128,7 +128,7 @@ REFUSALS = (NotSupportedError, ConcretizationError, LeakError, CompilerBug)
 
 
 def may_not_come_up(error: BaseException) -> bool:
-    """Whether an error has left a body of which only the compiled function knows whether it runs."""
+    """Whether an error has left a body that only the compiled function knows whether it runs."""
     return _FATAL in error.__dict__
 
 

@@ -35,6 +35,7 @@ from mlc.frontend.staging.variants import Variants, facts_of
 from mlc.frontend.trace.deferred import Raising, is_deferred
 from mlc.frontend.trace.effects import effects, effects_of, must_wait
 from mlc.frontend.trace.kinds import is_array
+from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 
@@ -244,7 +245,10 @@ class Flow:
         """Errors are caught from here on: if one comes up at a call, Python runs that call."""
         trace = current()
         if trace is not None:
-            effects().outcome.catches = True
+            outcome = effects().outcome
+            outcome.catches = True
+            if trace.passing:
+                outcome.transformed = user_site()
 
     @staticmethod
     def caught() -> None:
@@ -268,20 +272,31 @@ class Flow:
 
     @staticmethod
     def raising() -> None:
-        """An error is about to be raised that the function itself may catch."""
+        """A generator is about to raise an error."""
         trace = current()
         if trace is not None and trace.journals:
             raise located(
                 NotSupportedError,
-                "an error is raised where only the compiled function knows whether it gets there,"
-                " and inside `try` with `except`.",
-                remedy="Set a variable instead, and decide by it behind the `try`.",
+                "a generator raises an error where only the compiled function knows whether it"
+                " gets there.",
+                remedy="Yield a value instead, and raise where the generator is gone over.",
             )
 
     @staticmethod
     def raises(error: Any, *cause: Any) -> Exit:
         """raise error from cause"""
         if is_deferred(error) or must_wait():
+            effects().fail(error, *cause)
+            return RAISES
+        if cause:
+            raise error from cause[0]
+        raise error
+
+    @staticmethod
+    def raises_inside(error: Any, *cause: Any) -> Exit:
+        """The same, where the function may catch it: at once, or Python does it at the call."""
+        trace = current()
+        if is_deferred(error) or (trace is not None and trace.journals):
             effects().fail(error, *cause)
             return RAISES
         if cause:

@@ -224,11 +224,11 @@ class _Stager(Comprehensions, ast.NodeTransformer):
                 name = type(node).__name__.upper()
                 code = ast.Attribute(ast.Name(RUNTIME, ast.Load()), name, ast.Load())
                 return [at(ast.Return(code), node)]
-            case ast.Raise(exc=ast.expr()) if self.caught or self.scope.suspends:
+            case ast.Raise(exc=ast.expr()) if self.scope.suspends:
                 return [at(ast.Expr(runtime("raising", node)), node), self.visit(node)]
             case ast.Raise(exc=ast.expr() as error):
                 parts = [self.visit(x) for x in (error, node.cause) if x is not None]
-                code = runtime("raises", node, *parts)
+                code = runtime("raises_inside" if self.caught else "raises", node, *parts)
                 return [at(ast.Return(self._leaving(code, node)), node)]
             case ast.AnnAssign(target=ast.Name()) if self.inside:
                 if node.value is None:
@@ -250,9 +250,10 @@ class _Stager(Comprehensions, ast.NodeTransformer):
                 inner = (loop and name == "body", catching and name == "body")
                 self.loops += inner[0]
                 self.caught += inner[1]
+                first = value[0]  # pyright: ignore[reportUnknownVariableType]
                 parts = self._parts(value)  # pyright: ignore[reportUnknownArgumentType]
                 if inner[1]:
-                    parts.insert(0, at(ast.Expr(runtime("catches", node)), node))
+                    parts.insert(0, at(ast.Expr(runtime("catches", first)), first))
                 setattr(node, name, parts)
                 self.loops -= inner[0]
                 self.caught -= inner[1]

@@ -138,7 +138,7 @@ def judged(text: str, seeds: range, *, code: bool, only: str = "") -> Verdict:
         for way, step in ways.items():
             with rolling(way == "rolled"):
                 given = outcome(step if code else step.reference, arguments)
-            if _is_refusal(given.error) and type(wanted.error) is not type(given.error):
+            if is_refusal(given.error) and type(wanted.error) is not type(given.error):
                 refused = f"{way}: {given.error}"
                 continue
             found[way] = given
@@ -149,7 +149,7 @@ def judged(text: str, seeds: range, *, code: bool, only: str = "") -> Verdict:
     return Verdict("refused", refused) if refused else Verdict("same")
 
 
-def _is_refusal(error: Exception | None) -> bool:
+def is_refusal(error: Exception | None) -> bool:
     """A clear error that says what the compiler has not."""
     if isinstance(error, DTypeError):
         return "in one branch" in str(error)

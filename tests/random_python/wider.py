@@ -401,9 +401,7 @@ class Wider(Writer):
         count = self.pick("3", "4", "n % 4", "len(x)")
         if places:
             self.lines.append(f"{indent}perm = np.argsort(x)")
-        self.lines.append(
-            f"{indent}for {k} in {'range' if places else 'mlc.prange'}({count}):"
-        )
+        self.lines.append(f"{indent}for {k} in {'range' if places else 'mlc.prange'}({count}):")
         place = f"perm[{k}]" if places else k
         value = self.pick(f"x[{k}] * a", f"v[{place}] * 0.5 + b", f"{k} * c", f"sum(M[:, {k}])")
         lines = [f"v[{place}] = {value}", f"u[{place}] += {k}"]
