@@ -198,6 +198,32 @@ FOUND = {
         x[0] = z
     return z
 """,
+    "is True": """def f(x, y, A, s, n):
+    t = s > 0
+    return t is True, False is t, t is None, t is not False, x[0] is True
+""",
+    "lists whose first trip adds more": """def f(x, y, A, s, n):
+    G, H = [], []
+    for k in range(4):
+        for e in range(2):
+            if G:
+                G.pop()
+        G.insert(0, s)
+        H.append(s * k)
+    return G, len(G), H, len(H)
+""",
+    "patterns of numbers and constants": """def f(x, y, A, s, n):
+    z = 0
+    for k in range(4):
+        match [k, None, {'a': True}]:
+            case [0 | 2, None, _]:
+                z += 1
+            case [True, None, {'a': float()}] | [1.5, *_]:
+                z += 20
+            case [int(e), _, {'a': True}]:
+                z += e * 10
+    return z
+""",
     "what is no iterable": """def f(x, y, A, s, n):
     if n > 3:
         x[0] = 5.0
@@ -230,6 +256,21 @@ FOUND = {
 def test_found(name: str) -> None:
     verdict = judged(FOUND[name], range(14, 20), code="hands on" in name)
     assert verdict.kind == "same", verdict.detail
+
+
+MATCHED = """def f(x, y, A, s, n):
+    match (n, s > 0):
+        case (0, _):
+            return 1
+        case (k, True):
+            return 2
+    return 3
+"""
+
+
+def test_a_pattern_does_not_say_of_a_value_that_it_is_another() -> None:
+    verdict = judged(MATCHED, range(10, 14), code=False)
+    assert verdict.kind == "refused", verdict.detail
 
 
 MAY_BE_ANOTHER = """def f(x, y, A, s, n):

@@ -209,6 +209,11 @@ class Flow:
         """value is other"""
         if isinstance(other, Variants):
             value, other = other, value
+        if isinstance(value, bool):
+            value, other = other, value
+        if isinstance(value, Tracer) and isinstance(other, bool):  # a bool of Python's, or NumPy's
+            pythons = value.weak and not value.dims and value.row.kind == "bool"
+            return pythons and (value if other else Flow.opposite(value))
         if not isinstance(value, Variants):
             return value is other
         return value.asked(lambda option: option is other)
@@ -285,23 +290,13 @@ class Flow:
     @staticmethod
     def raises(error: Any, *cause: Any) -> Exit:
         """raise error from cause"""
-        if is_deferred(error) or must_wait():
-            effects().fail(error, *cause)
-            return RAISES
-        if cause:
-            raise error from cause[0]
-        raise error
+        return _raised(error, cause, must_wait())
 
     @staticmethod
     def raises_inside(error: Any, *cause: Any) -> Exit:
         """The same, where the function may catch it: at once, or Python does it at the call."""
         trace = current()
-        if is_deferred(error) or (trace is not None and trace.journals):
-            effects().fail(error, *cause)
-            return RAISES
-        if cause:
-            raise error from cause[0]
-        raise error
+        return _raised(error, cause, trace is not None and bool(trace.journals))
 
     @staticmethod
     def assertion(*message: Any) -> Any:
@@ -309,6 +304,22 @@ class Flow:
         if is_deferred(message):
             return Raising(AssertionError, message, {})
         return AssertionError(*message)
+
+
+def _raised(error: Any, cause: tuple[Any, ...], waits: bool) -> Exit:
+    """`waits`: the program raises it, after what it does before."""
+    trace = current()
+    surely = trace is not None and bool(trace.passing) and not trace.journals
+    if surely and is_deferred(error):
+        message = "a function of which a derivative or a batch is taken raises an error in any case,"
+        remedy = "Leave the value out of its text."
+        raise located(NotSupportedError, f"{message} and says a value in it.", remedy=remedy)
+    if is_deferred(error) or (waits and not surely):
+        effects().fail(error, *cause)
+        return RAISES
+    if cause:
+        raise error from cause[0]
+    raise error
 
 
 def _equal(value: Any, part: Any) -> Callable[[], Any]:

@@ -23,6 +23,7 @@ from typing import Any
 
 from mlc.frontend.staging.comprehensions import Comprehensions
 from mlc.frontend.staging.gathered import gathered
+from mlc.frontend.staging.matching import asked
 from mlc.frontend.staging.scopes import (
     RUNTIME,
     WORDS,
@@ -263,6 +264,8 @@ class _Stager(Comprehensions, ast.NodeTransformer):
         if isinstance(parts[0], ast.stmt):
             return self.block(parts, tail=False)
         for k, part in enumerate(parts):
+            if isinstance(part, ast.match_case):
+                asked(part)
             if isinstance(part, ast.ExceptHandler | ast.match_case):
                 part.body = self.block(part.body, tail=False)
                 if isinstance(part, ast.ExceptHandler):

@@ -29,9 +29,8 @@ class Smooth(Wider):
 
     def text(self) -> str:
         body = super().text().replace("def f(", "def inner(")
-        return (
-            f"{body}\ndef f(x, A, s, y, n):\n    return inner(x * 1.0, y * 1, A * 1.0, s * 1.0, n)\n"
-        )
+        call = "inner(x * 1.0, y * 1, A * 1.0, s * 1.0, n)"
+        return f"{body}\ndef f(x, A, s, y, n):\n    return {call}\n"
 
     def tells(self) -> str:
         return self.scalar()

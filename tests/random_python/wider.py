@@ -403,7 +403,7 @@ class Wider(Writer):
             self.lines.append(f"{indent}perm = np.argsort(x)")
         self.lines.append(f"{indent}for {k} in {'range' if places else 'mlc.prange'}({count}):")
         place = f"perm[{k}]" if places else k
-        value = self.pick(f"x[{k}] * a", f"v[{place}] * 0.5 + b", f"{k} * c", f"sum(M[:, {k}])")
+        value = self.pick(f"x[{k}] * s", f"v[{place}] * 0.5 + b", f"{k} * s", f"sum(M[:, {k}])")
         lines = [f"v[{place}] = {value}", f"u[{place}] += {k}"]
         if self.pick(0, 1):
             lines = [f"if x[{k}] > {self.pick('b', '0.0')}:", f"    {lines[0]}", *lines[1:]]
