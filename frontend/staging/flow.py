@@ -311,9 +311,12 @@ def _raised(error: Any, cause: tuple[Any, ...], waits: bool) -> Exit:
     trace = current()
     surely = trace is not None and bool(trace.passing) and not trace.journals
     if surely and is_deferred(error):
-        message = "a function of which a derivative or a batch is taken raises an error in any case,"
-        remedy = "Leave the value out of its text."
-        raise located(NotSupportedError, f"{message} and says a value in it.", remedy=remedy)
+        raise located(
+            NotSupportedError,
+            "a function of which a derivative or a batch is taken raises an error in any case, and"
+            " says a value in it.",
+            remedy="Leave the value out of its text.",
+        )
     if is_deferred(error) or (waits and not surely):
         effects().fail(error, *cause)
         return RAISES

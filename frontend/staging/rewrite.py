@@ -19,7 +19,7 @@ import ast
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, cast
 
 from mlc.frontend.staging.comprehensions import Comprehensions
 from mlc.frontend.staging.gathered import gathered
@@ -251,7 +251,7 @@ class _Stager(Comprehensions, ast.NodeTransformer):
                 inner = (loop and name == "body", catching and name == "body")
                 self.loops += inner[0]
                 self.caught += inner[1]
-                first = value[0]  # pyright: ignore[reportUnknownVariableType]
+                first = cast("list[Any]", value)[0]
                 parts = self._parts(value)  # pyright: ignore[reportUnknownArgumentType]
                 if inner[1]:
                     parts.insert(0, at(ast.Expr(runtime("catches", first)), first))

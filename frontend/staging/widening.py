@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xdsl.ir import SSAValue
@@ -47,12 +48,12 @@ class Widening:
         counted.settled(self.obj, self.total)
 
 
-def confirm(
+def confirmed(
     lists: Iterable[Widening],
     carried: Sequence[Carried],
     ends: Sequence[Held],
     arguments: Sequence[SSAValue],
-) -> None:
+) -> list[Widening]:
     """What a first trip has added, to an empty list perhaps, is known of all only if all add it."""
     added: dict[int, int | None] = {}
     ranges, place = here().bound.ranges, 0
@@ -62,9 +63,7 @@ def confirm(
             if last is not None:
                 added[id(c.variable.obj)] = (ranges.of(last) - ranges.of(arguments[place])).constant
         place += len(c.arrays)
-    for widening in lists:
-        if added.get(id(widening.obj), 0) != widening.more:
-            widening.total = None
+    return [replace(x, total=x.total if added.get(id(x.obj), 0) == x.more else None) for x in lists]
 
 
 def widenings(trip: Traced, trips: Any, *, whole: bool) -> list[Widening]:
