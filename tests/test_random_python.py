@@ -6,19 +6,21 @@ from functools import partial
 
 import pytest
 
+from tests.random_python.derived import Smooth, judged_batch, judged_derivative
 from tests.random_python.judge import Verdict, fails_alike, judged
 from tests.random_python.reduce import reduced
+from tests.random_python.wider import Wider
 from tests.random_python.writer import Writer
 from tests.sweeps import leading
 
 CHUNK = 6
 
 
-def check(seeds: range, *, code: bool) -> None:
+def check(seeds: range, *, code: bool, writer: type[Writer] = Writer) -> None:
     """Every program is answered as by NumPy, or refused; few are."""
     refused = 0
     for seed in seeds:
-        text = Writer(seed).text()
+        text = writer(seed).text()
         cases = range(seed % 20, seed % 20 + 2)
         verdict = judged(text, cases, code=code)
         refused += verdict.kind == "refused"
@@ -38,10 +40,37 @@ def test_compiled_programs() -> None:
     check(range(1000, 1003), code=True)
 
 
+def test_programs_with_further_constructs() -> None:
+    check(range(4000, 4006), code=False, writer=Wider)
+
+
+def check_derived(seeds: range) -> None:
+    """Gradients are those that differences show; a batch is its examples one by one."""
+    kinds: list[str] = []
+    for seed in seeds:
+        text = Smooth(seed).text()
+        for judge in (judged_derivative, judged_batch):
+            verdict = judge(text, seed % 20)
+            kinds.append(verdict.kind)
+            assert verdict.kind != "differs", f"seed {seed}: {verdict.detail}\n{text}"
+    assert kinds.count("same") > len(kinds) // 3
+
+
+def test_derivatives_and_batches() -> None:
+    check_derived(range(6))
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 2000, 100))
+def test_many_derivatives_and_batches(first: int) -> None:
+    check_derived(range(first, first + 100))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("writer", [Writer, Wider])
 @pytest.mark.parametrize("first", range(2000, 4000, 100))
-def test_many_programs(first: int) -> None:
-    check(range(first, first + 100), code=False)
+def test_many_programs(first: int, writer: type[Writer]) -> None:
+    check(range(first, first + 100), code=False, writer=writer)
 
 
 def test_a_fault_is_reduced() -> None:
@@ -123,6 +152,102 @@ FOUND = {
     M[2] = x
     return M
 """,
+    "lists that += makes longer": """def f(x, y, A, s, n):
+    G, H = [], [s]
+    while len(G) < 9:
+        G += [s]
+        if n > 2:
+            G += [e for e in x if e > 0] + H
+    for k in range(n):
+        H += [s * k, s]
+        H.extend([s])
+    return G, H
+""",
+    "errors of branches inside a try": """def f(x, y, A, s, n):
+    z = 0
+    for k in range(n):
+        try:
+            if k > 2:
+                np.zeros(3) + np.zeros(4)
+            z += 1
+            if k > 1:
+                int('z')
+            z += 1
+        except (TypeError, ValueError):
+            z += 10
+    return z
+""",
+    "raise in a try that catches it": """def f(x, y, A, s, n):
+    z, k = 0, 0
+    try:
+        while True:
+            k += 1
+            try:
+                if x[k % 4] > 0:
+                    raise ValueError(f'{k} of {n}')
+                z += 1
+                assert s < 0
+            except ValueError as error:
+                z += 10
+                print(error)
+            except AssertionError:
+                z += 100
+            if k > n:
+                raise StopIteration
+    except StopIteration:
+        x[0] = z
+    return z
+""",
+    "is True": """def f(x, y, A, s, n):
+    t = s > 0
+    return t is True, False is t, t is None, t is not False, x[0] is True
+""",
+    "lists whose first trip adds more": """def f(x, y, A, s, n):
+    G, H = [], []
+    for k in range(4):
+        for e in range(2):
+            if G:
+                G.pop()
+        G.insert(0, s)
+        H.append(s * k)
+    return G, len(G), H, len(H)
+""",
+    "patterns of numbers and constants": """def f(x, y, A, s, n):
+    z = 0
+    for k in range(4):
+        match [k, None, {'a': True}]:
+            case [0 | 2, None, _]:
+                z += 1
+            case [True, None, {'a': float()}] | [1.5, *_]:
+                z += 20
+            case [int(e), _, {'a': True}]:
+                z += e * 10
+    return z
+""",
+    "what is no iterable": """def f(x, y, A, s, n):
+    if n > 3:
+        x[0] = 5.0
+        for k in 5:
+            x[1] = k
+    return x
+""",
+    "errors that are printed": """def f(x, y, A, s, n):
+    try:
+        print(x[7])
+    except IndexError as error:
+        print(error, f'is {error}')
+    try:
+        raise KeyError(3)
+    except KeyError as error:
+        print(error)
+    return n
+""",
+    "the first of some": """def f(x, y, A, s, n):
+    a = next((e for e in x if e > 1), 0.5)
+    b = next((k for k in range(n) if x[k % 4] > 0.3), None)
+    c = next(e * k for k in range(4) for e in x if k > e > n - 4)
+    return a, b, c
+""",
 }
 """What random programs have found."""
 
@@ -131,6 +256,21 @@ FOUND = {
 def test_found(name: str) -> None:
     verdict = judged(FOUND[name], range(14, 20), code="hands on" in name)
     assert verdict.kind == "same", verdict.detail
+
+
+MATCHED = """def f(x, y, A, s, n):
+    match (n, s > 0):
+        case (0, _):
+            return 1
+        case (k, True):
+            return 2
+    return 3
+"""
+
+
+def test_a_pattern_does_not_say_of_a_value_that_it_is_another() -> None:
+    verdict = judged(MATCHED, range(10, 14), code=False)
+    assert verdict.kind == "refused", verdict.detail
 
 
 MAY_BE_ANOTHER = """def f(x, y, A, s, n):

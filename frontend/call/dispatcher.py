@@ -121,6 +121,8 @@ class Dispatcher:
         """A call by its program, or by Python where the function may catch what it raises."""
         with suppress(CaughtError):
             return ready.run(call)
+        if ready.program.outcome is not None:
+            ready.program.outcome.check_python_may_run()
         run = self.function if ready.program.catches else self.run_again
         return run(*args, **kwargs)  # nothing has been written or printed yet
 

@@ -20,6 +20,7 @@ from mlc.frontend.numpy.indexing import (
     ZERO,
     Entry,
     Picked,
+    Placed,
     Run,
     addressed,
     kept_shape,
@@ -69,13 +70,21 @@ def setitem(x: Tracer, key: object, new: Any) -> None:
         and new.part_of.key == tuple(entries)
     ):
         return  # x[key] += v has already written through the view x[key]
-    runs = [e for e in entries if isinstance(e, Run)]
-    shape = kept_shape(entries)
-    value = _fitted(new, shape, x, "the assignment")
+    x.write(_placed(x, entries, placed, new))
+
+
+def with_part(x: Tracer, key: object, new: Any) -> Tracer:
+    """A new array: x with x[key] = new, for a key of numbers and slices."""
+    entries = parse_key(x, key)
+    return Tracer(here(), _placed(x, entries, placed_part(x, entries), new))
+
+
+def _placed(x: Tracer, entries: list[Entry], placed: Placed | None, new: Any) -> SSAValue:
+    value = _fitted(new, kept_shape(entries), x, "the assignment")
     if placed is not None:
-        x.write(placed.written(x.value, value))
-        return
-    x.write(overwritten(x.value, runs, reshaped(value, tuple(run.count for run in runs))))
+        return placed.written(x.value, value)
+    runs = [e for e in entries if isinstance(e, Run)]
+    return overwritten(x.value, runs, reshaped(value, tuple(run.count for run in runs)))
 
 
 def _as_fitted(shape: Shape, x: Tracer, function: str, new: Any) -> Tracer:

@@ -23,6 +23,7 @@ from mlc.frontend.staging.scopes import at, own_nodes
 from mlc.frontend.staging.syntax import RAW_CALLS, moved, runtime
 
 ITEMS = "__mlc_items__"
+_DEFAULT = "__mlc_default__"
 _MADE = "__mlc_made__"
 _KEPT = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 
@@ -60,6 +61,14 @@ def asking(node: Comprehension, name: str, wanted: bool) -> ast.FunctionDef:
     return _function(node, name, [_nested(node, inner), ast.Return(ast.Constant(not wanted))])
 
 
+def finding(node: Comprehension, name: str, default: bool) -> ast.FunctionDef:
+    """The function that gives the first of them; else the default, or StopIteration."""
+    last: ast.stmt = ast.Raise(ast.Name("StopIteration", ast.Load()), None)
+    if default:
+        last = ast.Return(ast.Name(_DEFAULT, ast.Load()))
+    return _function(node, name, [_nested(node, ast.Return(node.elt)), last])
+
+
 def plain(node: Comprehension) -> ast.Lambda:
     """The comprehension as it is, of its first iterable."""
     template = ast.parse(f"lambda {ITEMS}: 0", mode="eval").body
@@ -80,7 +89,7 @@ def _nested(node: Comprehension, inner: ast.stmt) -> ast.stmt:
 
 
 def _function(node: Comprehension, name: str, body: list[ast.stmt]) -> ast.FunctionDef:
-    made = ast.parse(f"def {name}({ITEMS}): pass").body[0]
+    made = ast.parse(f"def {name}({ITEMS}, {_DEFAULT}=None): pass").body[0]
     assert isinstance(made, ast.FunctionDef)
     made.body = copy.deepcopy(body)
     return _placed(made, node)
@@ -153,6 +162,8 @@ class Comprehensions(ast.NodeTransformer):
         asked: ast.expr = ast.Constant(None)
         if quantifier in ("any", "all"):
             asked = self._before(asking(first, self._fresh(), quantifier == "any"))
+        elif quantifier == "next":
+            asked = self._before(finding(first, self._fresh(), len(node.args) > 1))
         parts = self._as_loop(first)
         assert parts is not None
         node.args = [runtime("lazy", first, *parts, asked), *map(self.visit, node.args[1:])]

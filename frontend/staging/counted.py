@@ -22,6 +22,7 @@ from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.room import RoomOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import common_dtype, convert, lift, number
+from mlc.frontend.numpy.writing import with_part
 from mlc.frontend.staging.journal import put_contents, touched
 from mlc.frontend.staging.options import is_number_or_array
 from mlc.frontend.staging.sized import cut, padded, room_for
@@ -291,9 +292,7 @@ def overwritten(held: Counted, place: Any, count: Any, element: Any) -> Counted:
     """With another element at a place, and as many as said."""
 
     def write(x: Tracer, new: Any) -> Tracer:
-        rows = Tracer(here(), x.value)
-        rows[place] = lift(new)
-        return rows
+        return with_part(x, place, lift(new))
 
     return with_rows(held, count, write, element)
 

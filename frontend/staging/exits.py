@@ -107,10 +107,9 @@ def _tried(body: Callable[[], Any], raised: Any) -> Any:
             raise
         site = site_of_error(error)
         if not isinstance(error, IndexError | KeyError | ZeroDivisionError):
-            if not (isinstance(error, MlcError) or is_raised_by_user(error)):
-                raise
-            found = type(error), site
-            if site is None or found not in here().fatal:
+            users = isinstance(error, MlcError) or is_raised_by_user(error)
+            found = type(error), site if users else None
+            if found[1] is None or found not in here().fatal:
                 error.__dict__[_FATAL] = found
                 raise
         error.__traceback__ = error.__context__ = None
@@ -126,6 +125,11 @@ _FATAL = "__mlc_fatal__"
 
 REFUSALS = (NotSupportedError, ConcretizationError, LeakError, CompilerBug)
 """What says what the compiler has not, and is no error of the function's."""
+
+
+def may_not_come_up(error: BaseException) -> bool:
+    """Whether an error has left a body that only the compiled function knows whether it runs."""
+    return _FATAL in error.__dict__
 
 
 def fatal_error(error: Exception) -> Fatal | None:

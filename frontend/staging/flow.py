@@ -24,6 +24,7 @@ from mlc.frontend.staging.exits import (
     after,
     falls_or_raises,
     left,
+    may_not_come_up,
     returns,
 )
 from mlc.frontend.staging.lazy import Lazy
@@ -34,6 +35,7 @@ from mlc.frontend.staging.variants import Variants, facts_of
 from mlc.frontend.trace.deferred import Raising, is_deferred
 from mlc.frontend.trace.effects import effects, effects_of, must_wait
 from mlc.frontend.trace.kinds import is_array
+from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 
@@ -209,6 +211,11 @@ class Flow:
         """value is other"""
         if isinstance(other, Variants):
             value, other = other, value
+        if isinstance(value, bool):
+            value, other = other, value
+        if isinstance(value, Tracer) and isinstance(other, bool):  # a bool of Python's, or NumPy's
+            pythons = value.weak and not value.dims and value.row.kind == "bool"
+            return pythons and (value if other else Flow.opposite(value))
         if not isinstance(value, Variants):
             return value is other
         return value.asked(lambda option: option is other)
@@ -245,13 +252,17 @@ class Flow:
         """Errors are caught from here on: if one comes up at a call, Python runs that call."""
         trace = current()
         if trace is not None:
-            effects().outcome.catches = True
+            outcome = effects().outcome
+            outcome.catches = True
+            if trace.passing:
+                outcome.transformed = user_site()
 
     @staticmethod
     def caught() -> None:
         """
         The function has caught an error. One that says what the compiler has not, or that other
-        sizes would not raise, is none of the function's own.
+        sizes would not raise, is none of the function's own; nor is one of a branch that may not
+        run, until the program raises it.
         """
         error, trace = sys.exc_info()[1], current()
         if trace is None or error is None:
@@ -261,28 +272,33 @@ class Flow:
         if isinstance(error, MlcError) and trace.symbols:
             because = f"{type(error).__name__} is caught by the function"
             raise SpecialiseSignal(frozenset(), frozenset(trace.symbols), because) from None
+        if may_not_come_up(error):
+            raise error
+        if isinstance(error, MlcError):  # the function sees what Python says
+            error.args = (str(error).partition("\n")[0],)
 
     @staticmethod
     def raising() -> None:
-        """An error is about to be raised that the function itself may catch."""
+        """A generator is about to raise an error."""
         trace = current()
         if trace is not None and trace.journals:
             raise located(
                 NotSupportedError,
-                "an error is raised where only the compiled function knows whether it gets there,"
-                " and inside `try` with `except`.",
-                remedy="Set a variable instead, and decide by it behind the `try`.",
+                "a generator raises an error where only the compiled function knows whether it"
+                " gets there.",
+                remedy="Yield a value instead, and raise where the generator is gone over.",
             )
 
     @staticmethod
     def raises(error: Any, *cause: Any) -> Exit:
         """raise error from cause"""
-        if is_deferred(error) or must_wait():
-            effects().fail(error, *cause)
-            return RAISES
-        if cause:
-            raise error from cause[0]
-        raise error
+        return _raised(error, cause, must_wait())
+
+    @staticmethod
+    def raises_inside(error: Any, *cause: Any) -> Exit:
+        """The same, where the function may catch it: at once, or Python does it at the call."""
+        trace = current()
+        return _raised(error, cause, trace is not None and bool(trace.journals))
 
     @staticmethod
     def assertion(*message: Any) -> Any:
@@ -290,6 +306,25 @@ class Flow:
         if is_deferred(message):
             return Raising(AssertionError, message, {})
         return AssertionError(*message)
+
+
+def _raised(error: Any, cause: tuple[Any, ...], waits: bool) -> Exit:
+    """`waits`: the program raises it, after what it does before."""
+    trace = current()
+    surely = trace is not None and bool(trace.passing) and not trace.journals
+    if surely and is_deferred(error):
+        raise located(
+            NotSupportedError,
+            "a function of which a derivative or a batch is taken raises an error in any case, and"
+            " says a value in it.",
+            remedy="Leave the value out of its text.",
+        )
+    if is_deferred(error) or (waits and not surely):
+        effects().fail(error, *cause)
+        return RAISES
+    if cause:
+        raise error from cause[0]
+    raise error
 
 
 def _equal(value: Any, part: Any) -> Callable[[], Any]:

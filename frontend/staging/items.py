@@ -11,6 +11,7 @@ from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.some import SomeOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.counted import Counted, counted_of, element, is_counted
+from mlc.frontend.trace.kinds import class_of
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import current, here, lift_size
@@ -66,6 +67,13 @@ def items_of(value: Any) -> Items | None:
         count = size if isinstance(size, int) else lift_size(size)
         return Items(count, lambda k: value[k], lambda: iter(value), arrays=(value,))
     return None
+
+
+def iterated(value: Any) -> Iterator[Any]:
+    """iter(value); the error at the user's line, which may be one of the program."""
+    if not hasattr(class_of(value), "__iter__") and not hasattr(class_of(value), "__getitem__"):
+        raise located(DTypeError, f"{class_of(value).__name__!r} object is not iterable")
+    return iter(value)
 
 
 def _traced(value: Any) -> bool:

@@ -30,8 +30,8 @@ class Lazy:
     def given(self, call: Any, function: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         """function(self, *args, **kwargs)"""
         stays = self._tests or is_long(self._items)
-        if stays and self._asked is not None and function in (any, all):
-            return call(self._asked, (self._items,), {})
+        if stays and self._asked is not None and function in (any, all, next):
+            return call(self._asked, (self._items, *args), {})
         if stays and function in _GATHERING:
             return call(function, (call(self._listed, (self._items,), {}), *args), kwargs)
         return call(function, (self._python(self._items), *args), kwargs)

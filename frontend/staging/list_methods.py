@@ -10,6 +10,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.counted import (
     Counted,
+    Fixed,
     Layout,
     appended,
     as_array,
@@ -51,7 +52,8 @@ class _Methods:
     def extend(obj: list[Any], values: Any) -> None:
         found: list[Any] = [counted_of(values)] if is_counted(values) else list(values)
         held = counted_of(obj)
-        put(obj, made([held, *found], kind=type(held)))
+        room = held.capacity if isinstance(held, Fixed) else None
+        put(obj, made([held, *found], room=room, kind=type(held)))
 
     @staticmethod
     def pop(obj: list[Any], key: Any = -1) -> Any:

@@ -28,7 +28,7 @@ from mlc.frontend.staging.exits import (
     after,
     exit_of,
 )
-from mlc.frontend.staging.items import Items, items_of
+from mlc.frontend.staging.items import Items, items_of, iterated
 from mlc.frontend.staging.journal import journaled
 from mlc.frontend.staging.loop_exits import State, after_loop
 from mlc.frontend.staging.rolled import Peel, Rolled, enter, put_results, roll
@@ -358,7 +358,7 @@ class For:
             return self._parallel(items, local)
         if items is not None and not items.known:
             return self._traced(items, local)
-        iterator = iter(value)
+        iterator = iterated(value)
         dear = items is not None and code_of(self.body) in here().long_loops and items.count > 1
         tried = dear or (items is not None and self._is_long(items))
         few = items is not None and 1 < items.count < MANY

@@ -19,10 +19,11 @@ import ast
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, cast
 
 from mlc.frontend.staging.comprehensions import Comprehensions
 from mlc.frontend.staging.gathered import gathered
+from mlc.frontend.staging.matching import asked
 from mlc.frontend.staging.scopes import (
     RUNTIME,
     WORDS,
@@ -224,11 +225,11 @@ class _Stager(Comprehensions, ast.NodeTransformer):
                 name = type(node).__name__.upper()
                 code = ast.Attribute(ast.Name(RUNTIME, ast.Load()), name, ast.Load())
                 return [at(ast.Return(code), node)]
-            case ast.Raise(exc=ast.expr()) if self.caught or self.scope.suspends:
+            case ast.Raise(exc=ast.expr()) if self.scope.suspends:
                 return [at(ast.Expr(runtime("raising", node)), node), self.visit(node)]
             case ast.Raise(exc=ast.expr() as error):
                 parts = [self.visit(x) for x in (error, node.cause) if x is not None]
-                code = runtime("raises", node, *parts)
+                code = runtime("raises_inside" if self.caught else "raises", node, *parts)
                 return [at(ast.Return(self._leaving(code, node)), node)]
             case ast.AnnAssign(target=ast.Name()) if self.inside:
                 if node.value is None:
@@ -250,9 +251,10 @@ class _Stager(Comprehensions, ast.NodeTransformer):
                 inner = (loop and name == "body", catching and name == "body")
                 self.loops += inner[0]
                 self.caught += inner[1]
+                first = cast("list[Any]", value)[0]
                 parts = self._parts(value)  # pyright: ignore[reportUnknownArgumentType]
                 if inner[1]:
-                    parts.insert(0, at(ast.Expr(runtime("catches", node)), node))
+                    parts.insert(0, at(ast.Expr(runtime("catches", first)), first))
                 setattr(node, name, parts)
                 self.loops -= inner[0]
                 self.caught -= inner[1]
@@ -262,6 +264,8 @@ class _Stager(Comprehensions, ast.NodeTransformer):
         if isinstance(parts[0], ast.stmt):
             return self.block(parts, tail=False)
         for k, part in enumerate(parts):
+            if isinstance(part, ast.match_case):
+                asked(part)
             if isinstance(part, ast.ExceptHandler | ast.match_case):
                 part.body = self.block(part.body, tail=False)
                 if isinstance(part, ast.ExceptHandler):

@@ -43,7 +43,7 @@ from mlc.frontend.staging.options import is_number_or_array, widened
 from mlc.frontend.staging.sized import more_room, padded
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
 from mlc.frontend.staging.wholes import after_trips, is_class, kind_of
-from mlc.frontend.staging.widening import Widening, widenings
+from mlc.frontend.staging.widening import Widening, confirmed, widenings
 from mlc.frontend.trace.containers import unflatten
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import here, lift_size
@@ -166,8 +166,8 @@ def roll(
             here().changed_in[code] = carried
             carried = without_asked(block, len(first), carried, ends)
             arguments: list[SSAValue] = list(block.args[len(first) :])
-            yielded = _yielded(block, carried, ends)
-            return Rolled(carried, trip, yielded, ends, arguments, list(lists.values()))
+            every = confirmed(lists.values(), carried, ends, arguments)
+            return Rolled(carried, trip, _yielded(block, carried, ends), ends, arguments, every)
         if original is None:
             original = carried, trip, _plain_values(carried, ends)
         carried = wider

@@ -112,28 +112,24 @@ def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
             yield from own_nodes(ast.iter_child_nodes(node))
 
 
-def exits(node: ast.AST, *, in_loop: bool = False, caught: bool = False) -> bool:
+def exits(node: ast.AST, *, in_loop: bool = False) -> bool:
     """
-    Whether control may leave the statement by `return`, by an error that the function does not
-    catch, or by `break` or `continue` around it.
+    Whether control may leave the statement by `return`, by an error, or by `break` or `continue`
+    around it.
     """
-    inner = partial(exits, in_loop=in_loop, caught=caught)
+    inner = partial(exits, in_loop=in_loop)
     match node:
         case ast.Return():
             return True
         case ast.Raise():
-            return node.exc is not None and not caught
+            return node.exc is not None
         case ast.Assert():
-            return not caught
+            return True
         case ast.Break() | ast.Continue():
             return not in_loop
         case ast.For() | ast.While() | ast.AsyncFor():
-            inside = any(exits(x, in_loop=True, caught=caught) for x in node.body)
+            inside = any(exits(x, in_loop=True) for x in node.body)
             return inside or any(map(inner, node.orelse))
-        case ast.Try() | ast.TryStar() if node.handlers:
-            inside = any(exits(x, in_loop=in_loop, caught=True) for x in node.body)
-            others: list[ast.AST] = [*node.handlers, *node.orelse, *node.finalbody]
-            return inside or any(map(inner, others))
         case ast.stmt() | ast.ExceptHandler() | ast.match_case() if not isinstance(node, _SCOPES):
             return any(map(inner, ast.iter_child_nodes(node)))
         case _:

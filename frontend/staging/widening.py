@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
+
+from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging import counted
+from mlc.frontend.staging.carried import Carried
 from mlc.frontend.staging.counted import Counted, Fixed, Layout, MixedError
+from mlc.frontend.staging.joins import Held
 from mlc.frontend.staging.journal import reachable
-from mlc.frontend.staging.variables import Traced
+from mlc.frontend.staging.variables import Item, Traced
 from mlc.frontend.trace.program_sizes import room_size
 from mlc.frontend.trace.trace import here
 from mlc.lazy_dataclass import dataclass
@@ -19,12 +24,16 @@ from mlc.lazy_dataclass import dataclass
 
 @dataclass
 class Widening:
-    """A list that gets room before a loop; `total`: how many it holds after it, if all is known."""
+    """
+    A list that gets room before a loop; `total`: how many it holds after it, if all is known, and
+    each trip adds `more`.
+    """
 
     obj: Any
     layout: Layout
     room: Dim
     total: int | None
+    more: int | None
 
     def make(self) -> None:
         """It has the room, and what it holds."""
@@ -37,6 +46,24 @@ class Widening:
     def settle(self) -> None:
         """Behind the loop."""
         counted.settled(self.obj, self.total)
+
+
+def confirmed(
+    lists: Iterable[Widening],
+    carried: Sequence[Carried],
+    ends: Sequence[Held],
+    arguments: Sequence[SSAValue],
+) -> list[Widening]:
+    """What a first trip has added, to an empty list perhaps, is known of all only if all add it."""
+    added: dict[int, int | None] = {}
+    ranges, place = here().bound.ranges, 0
+    for c, end in zip(carried, ends, strict=True):
+        if isinstance(c.variable, Item) and isinstance(end.value, Counted):
+            last = end.values[0]
+            if last is not None:
+                added[id(c.variable.obj)] = (ranges.of(last) - ranges.of(arguments[place])).constant
+        place += len(c.arrays)
+    return [replace(x, total=x.total if added.get(id(x.obj), 0) == x.more else None) for x in lists]
 
 
 def widenings(trip: Traced, trips: Any, *, whole: bool) -> list[Widening]:
@@ -75,10 +102,10 @@ def _widening(
     most = _most(trips)
     if more is None or most is None:
         room = before if more is not None and more <= 0 else room_size()
-        return Widening(obj, layout, room, None)
+        return Widening(obj, layout, room, None, None)
     total = len(start) + trips * more if whole and isinstance(trips, int) else None
     room = before + most * max(more, 0)
-    return Widening(obj, layout, room, total if total is None or total >= 0 else None)
+    return Widening(obj, layout, room, total if total is None or total >= 0 else None, more)
 
 
 def _most(trips: Any) -> Dim | None:

@@ -20,7 +20,7 @@ from mlc.frontend.numpy.registry import RANDOM_REMEDY, implementation_of, subscr
 from mlc.frontend.staging.counted import as_arrays, element, is_counted, made, place_in
 from mlc.frontend.staging.flow import Flow
 from mlc.frontend.staging.lazy import Lazy, is_long
-from mlc.frontend.staging.list_methods import read
+from mlc.frontend.staging.list_methods import method_of, read
 from mlc.frontend.staging.variants import first_variants, narrowed, of_options
 from mlc.frontend.staging.wholes import spelled_in
 from mlc.frontend.trace import stores, unobserved
@@ -142,9 +142,13 @@ class Access(Flow):
         """obj[key], where it is written."""
         return stores.ElementPlace(self, narrowed(obj), narrowed(key))
 
-    def in_place(self, obj: Any) -> None:
-        """`obj += …`, which changes a collection."""
+    def in_place(self, obj: Any, value: Any, adds: bool) -> Any:
+        """The value of `obj += value` and its like, which change a collection."""
         stores.check_collection(obj, "an assignment in place")
+        if adds and is_counted(obj):
+            method_of(obj, "extend")(value)
+            return ()
+        return value
 
     def text(self, *parts: Any) -> Any:
         """f"…": texts, and (value, conversion, format)."""

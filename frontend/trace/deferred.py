@@ -200,6 +200,8 @@ def _recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
             return _object_recipe(value, *framed, leaves)
     if is_array(value):
         value = value.copy()
+    if isinstance(value, BaseException):  # it leads to all that the frames held where it was raised
+        value.__traceback__ = value.__context__ = None
     return (lambda _: value), _constant_key(value)
 
 

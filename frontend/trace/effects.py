@@ -29,6 +29,7 @@ from mlc.dialects.dtypes import I64
 from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.telling import FIRST, LISTENERS
+from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.trace.deferred import Found, Layout, Maker, Raising, Recipe, packed, recipe_of
 from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.source import Site, user_site
@@ -50,10 +51,23 @@ class Outcome:
     word: float = field(default_factory=lambda: FIRST + next(_WORDS))
     raises: bool = False  # whether the program has an error among its results
     catches: bool = False  # whether the function catches errors that a call may end with
+    transformed: Site | None = None  # a `try` in a function of which this is a derivative or batch
     unread: bool = False  # whether something may fail that no result needs
     waits: bool = False  # a call may begin again: others are made when it has ended
     heard: list[tuple[Maker, Found]] = field(default_factory=list[Any])
     results: int = 0  # how many of its results are errors, what they say, and what was told
+
+    def check_python_may_run(self) -> None:
+        """NotSupportedError where what has failed is no function of Python's."""
+        if self.transformed is None:
+            return
+        raise located(
+            NotSupportedError,
+            "an error has come up that a function catches, in its derivative or a batch of it:"
+            " Python, which catches errors, cannot run these.",
+            remedy="Ask by `if` before what would raise it.",
+            site=self.transformed,
+        )
 
     def listen(self) -> NDArray[Any]:
         """The input by which the program tells this one."""

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 _OWN = ("mlc", "numpy")  # packages whose frames are not the user's
 
+_CALLERS = ("mlc.frontend.trace.access", "mlc.frontend.trace.builtin_calls")
+"""Where functions are called for the user: function(*args, **kwargs)."""
+_CALL_OF_GIVEN = opcode.opmap["CALL_FUNCTION_EX"]
+
 _STORES: dict[int, int] = {}
 """Opcodes that store into a variable; their argument shifted right is its number."""
 for _name, _shift in (
@@ -144,9 +148,16 @@ def site_of_error(error: BaseException) -> Site | None:
 
 
 def is_raised_by_user(error: BaseException) -> bool:
-    """Whether the user's code has raised it, or what that calls in C, and not code of ours."""
-    frame = raising_frame(error)
-    return frame is not None and not _is_own(frame)
+    """Whether the user's code has raised it, or what that calls, and not code of ours."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    if at is None:
+        return False
+    module = str(at.tb_frame.f_globals.get("__name__", ""))
+    if module in _CALLERS and at.tb_frame.f_code.co_code[at.tb_lasti] == _CALL_OF_GIVEN:
+        return True
+    return module.partition(".")[0] != "mlc"
 
 
 def raising_frame(error: BaseException) -> FrameType | None:

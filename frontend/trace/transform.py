@@ -231,10 +231,11 @@ class _Rewriter(ast.NodeTransformer):
             )
             for name in outside
         ]
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and not outside:
-            held = ast.Name(node.target.id, ast.Load())
-            before.append(self._runtime("in_place", node, held))
         made = super().visit(node)
+        if isinstance(made, ast.AugAssign) and isinstance(made.target, ast.Name) and not outside:
+            held = ast.Name(made.target.id, ast.Load())
+            adds = ast.Constant(isinstance(made.op, ast.Add))
+            made.value = self._runtime("in_place", node, held, made.value, adds)
         return [*(at(ast.Expr(call), node) for call in before), made] if before else made
 
     def _nested(self, node: Any) -> Any:

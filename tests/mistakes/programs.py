@@ -103,13 +103,16 @@ def a_break_inside_try(x):
 
 
 @mistake(X)
-def an_error_that_is_caught(x):
-    try:
-        if x[0] < 0:
-            raise ValueError("negative")
-    except ValueError:
-        return x
-    return x + 1
+def an_error_that_is_caught_in_a_derivative(x):
+    def loss(x):
+        try:
+            if x.sum() < 1e9:
+                raise ValueError("small")
+        except ValueError:
+            return x.sum()
+        return x.sum() * 2
+
+    return mlc.grad(loss)(x)
 
 
 @mistake(X)

@@ -10,6 +10,7 @@ from functools import partial
 
 from tests.random_python.judge import fails_alike, judged
 from tests.random_python.reduce import reduced
+from tests.random_python.wider import Wider
 from tests.random_python.writer import Writer
 
 
@@ -24,7 +25,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so many")
     parser.add_argument("--reduce", type=float, default=60, help="seconds for each that differs")
     parser.add_argument("--refused", action="store_true", help="print what is refused")
+    parser.add_argument("--wider", action="store_true", help="programs with further constructs")
     options = parser.parse_args()
+    writer = Wider if options.wider else Writer
     kinds: collections.Counter[str] = collections.Counter()
     reasons: collections.Counter[str] = collections.Counter()
     begun = time.monotonic()
@@ -32,7 +35,7 @@ def main() -> int:
         if time.monotonic() - begun > options.seconds:
             print(f"stopped before {seed}")
             break
-        text, cases = Writer(seed).text(), range(seed % 20, seed % 20 + 2)
+        text, cases = writer(seed).text(), range(seed % 20, seed % 20 + 2)
         verdict = judged(text, cases, code=options.code)
         kinds[verdict.kind] += 1
         if verdict.kind == "refused":

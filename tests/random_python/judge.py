@@ -36,7 +36,7 @@ def compiled_text(text: str) -> Callable[..., Any]:
     """The function of a program's text, which errors and the compiler can read."""
     name = f"<random program {next(_numbers)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    space: dict[str, Any] = {"np": np, "__name__": "random_program"}
+    space: dict[str, Any] = {"np": np, "mlc": mlc, "__name__": "random_program"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exec(compile(text, name, "exec"), space)
@@ -138,7 +138,7 @@ def judged(text: str, seeds: range, *, code: bool, only: str = "") -> Verdict:
         for way, step in ways.items():
             with rolling(way == "rolled"):
                 given = outcome(step if code else step.reference, arguments)
-            if _is_refusal(given.error) and type(wanted.error) is not type(given.error):
+            if is_refusal(given.error) and type(wanted.error) is not type(given.error):
                 refused = f"{way}: {given.error}"
                 continue
             found[way] = given
@@ -149,7 +149,7 @@ def judged(text: str, seeds: range, *, code: bool, only: str = "") -> Verdict:
     return Verdict("refused", refused) if refused else Verdict("same")
 
 
-def _is_refusal(error: Exception | None) -> bool:
+def is_refusal(error: Exception | None) -> bool:
     """A clear error that says what the compiler has not."""
     if isinstance(error, DTypeError):
         return "in one branch" in str(error)
@@ -157,9 +157,9 @@ def _is_refusal(error: Exception | None) -> bool:
 
 
 def _fault(problem: str) -> str:
-    """What stays of a difference when the program becomes smaller: names of errors, no numbers."""
-    kinds = re.findall(r"[A-Za-z]+(?:Error|Bug)|float\d+|int\d+|printed", problem)[:3]
-    return " ".join(["values", *kinds])
+    """What stays of a difference when the program becomes smaller: errors and kinds, no numbers."""
+    kinds = re.findall(r"[A-Za-z]+(?:Error|Bug)\W+[a-z ]{0,30}|float\d+|int\d+|printed", problem)
+    return " ".join(["values", *kinds[:3]])
 
 
 def fails_alike(text: str, seeds: range, code: bool, fault: str) -> bool:

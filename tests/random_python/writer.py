@@ -12,6 +12,7 @@ each, but for `q`, a number whose type may change, and `o`, which may be None:
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 FLOATS = ("a", "b", "c")
@@ -21,6 +22,8 @@ RESULTS = "a, b, c, i, j, h, t, q, o, v, w, u, M, p, L"
 
 class Writer:
     """Writes one function."""
+
+    results = RESULTS
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -44,11 +47,15 @@ class Writer:
             "    p = {'q': x[2], 'r': [x[3], 0]}",
             f"    L = [s, {self.pick('0.0', 'x[1]')}, x[2]]",
         ]
+        self.begin()
+        self.block("    ", self.random.randint(2, 5), self.pick(1, 2, 2, 2, 3))
+        self.lines.append(f"    return {self.results}")
+        return "\n".join(self.lines) + "\n"
+
+    def begin(self) -> None:
+        """What else there is before the statements."""
         if self.random.random() < 0.3:
             self.helper()
-        self.block("    ", self.random.randint(2, 5), self.pick(1, 2, 2, 2, 3))
-        self.lines.append(f"    return {RESULTS}")
-        return "\n".join(self.lines) + "\n"
 
     def pick(self, *options: Any) -> Any:
         """One of them."""
@@ -177,18 +184,24 @@ class Writer:
     def statement(self, indent: str, depth: int) -> None:
         """One statement."""
         if depth and self.random.random() < 0.45:
-            made = self.pick(
-                *(self.branch, self.branch, self.branch, self.whiles, self.endless),
-                *(self.ranges, self.ranges, self.items, self.guarded),
-            )
-            made(indent, depth)
+            self.pick(*self.compound())(indent, depth)
             return
-        made = self.pick(
+        for line in self.pick(*self.simple())().split("\n"):
+            self.lines.append(indent + line)
+
+    def compound(self) -> list[Callable[[str, int], None]]:
+        """What writes statements with others in them."""
+        return [
+            *(self.branch, self.branch, self.branch, self.whiles, self.endless),
+            *(self.ranges, self.ranges, self.items, self.guarded),
+        ]
+
+    def simple(self) -> list[Callable[[], str]]:
+        """What writes the others."""
+        return [
             *(self.scalar, self.scalar, self.scalar, self.store, self.store, self.store),
             *(self.container, self.changing, self.tells),
-        )
-        for line in made().split("\n"):
-            self.lines.append(indent + line)
+        ]
 
     def scalar(self) -> str:
         """Numbers are set."""
@@ -287,7 +300,7 @@ class Writer:
 
     def leave(self, indent: str) -> None:
         """A way out of a loop, or of the function."""
-        ways = [f"return {RESULTS}"]
+        ways = [f"return {self.results}"]
         if self.loops:
             ways += ["break", "break", "continue", "continue"]
         self.lines.append(indent + ("a = a + 1" if self.kept else self.pick(*ways)))
@@ -350,7 +363,7 @@ class Writer:
         """while True, left after some trips at the latest."""
         k = self.fresh()
         self.lines += [f"{indent}{k} = {self.pick('0', 'n * 0')}", f"{indent}while True:"]
-        way = "break" if self.kept else self.pick("break", "break", f"return {RESULTS}")
+        way = "break" if self.kept else self.pick("break", "break", f"return {self.results}")
         test = f"{k} > {self.pick('3', 'n')}{self.pick('', f' or {self.condition(0)}')}"
         self.lines += [
             f"{indent}    {k} += 1",
