@@ -43,7 +43,7 @@ from mlc.frontend.staging.options import is_number_or_array, widened
 from mlc.frontend.staging.sized import more_room, padded
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
 from mlc.frontend.staging.wholes import after_trips, is_class, kind_of
-from mlc.frontend.staging.widening import Widening, confirmed, widenings
+from mlc.frontend.staging.widening import Widening, confirmed, made_wide, widenings
 from mlc.frontend.trace.containers import unflatten
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import here, lift_size
@@ -139,11 +139,8 @@ def roll(
             discard(block)
             continue
         if wide := widenings(trip, trips, whole=whole):
-            carried, original = [c for c in carried if not _is_of(c.variable, wide)], None
+            carried, original = made_wide(carried, wide, lists), None
             discard(block)
-            for widening in wide:
-                widening.make()
-                lists.setdefault(id(widening.obj), widening)
             continue
         if found := _found(carried, trip, local, runs, alone):
             carried, original = [*carried, *found], None
@@ -187,10 +184,6 @@ def _check_first_trip(
         pairs = zip(before, carried, strict=True)
         old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
         raise Peel(old.variable.name, _types(old), _types(new))
-
-
-def _is_of(variable: Variable, wide: Sequence[Widening]) -> bool:
-    return isinstance(variable, Item) and any(variable.obj is x.obj for x in wide)
 
 
 def _entered(

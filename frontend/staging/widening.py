@@ -16,7 +16,7 @@ from mlc.frontend.staging.carried import Carried
 from mlc.frontend.staging.counted import Counted, Fixed, Layout, MixedError
 from mlc.frontend.staging.joins import Held
 from mlc.frontend.staging.journal import reachable
-from mlc.frontend.staging.variables import Item, Traced
+from mlc.frontend.staging.variables import Item, Traced, Variable
 from mlc.frontend.trace.program_sizes import room_size
 from mlc.frontend.trace.trace import here
 from mlc.lazy_dataclass import dataclass
@@ -116,3 +116,17 @@ def _most(trips: Any) -> Dim | None:
         return Dim.const(trips)
     ranges = here().bound.ranges
     return ranges.greatest(ranges.of(lift(trips).value))
+
+
+def made_wide(
+    carried: Sequence[Carried], wide: Sequence[Widening], lists: dict[int, Widening]
+) -> list[Carried]:
+    """Carried values but those of lists that get room now, which `lists` knows from here on."""
+    for widening in wide:
+        widening.make()
+        lists.setdefault(id(widening.obj), widening)
+    return [c for c in carried if not _is_of(c.variable, wide)]
+
+
+def _is_of(variable: Variable, wide: Sequence[Widening]) -> bool:
+    return isinstance(variable, Item) and any(variable.obj is x.obj for x in wide)

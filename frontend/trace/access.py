@@ -227,14 +227,7 @@ def _called(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
         return _call_function(function.__func__, (function.__self__, *args), kwargs)
     if is_partial(function):
-        given: tuple[Any, ...] = function.args
-        named = function.keywords
-        if (path := paths().of(function)) is not None:
-            given, named = (
-                captured(given, path.attr("args")),
-                captured(named, path.attr("keywords")),
-            )
-        return call(function.func, (*given, *args), {**named, **kwargs})
+        return _call_partial(function, args, kwargs)
     if is_class(function):
         return _construct(function, args, kwargs)
     if (original := getattr(class_of(function), "__mlc_function__", None)) is not None:
@@ -264,6 +257,14 @@ def _called(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         args, key = observed_functions(args), kwargs.get("key")
         kwargs = {**kwargs, "key": observed_functions((key,))[0]} if key else kwargs
     return function(*args, **kwargs)
+
+
+def _call_partial(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    given, named = function.args, function.keywords
+    if (path := paths().of(function)) is not None:
+        given = captured(given, path.attr("args"))
+        named = captured(named, path.attr("keywords"))
+    return call(function.func, (*given, *args), {**named, **kwargs})
 
 
 def _seeded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
