@@ -54,6 +54,11 @@ class PositionsOp(OpaqueOp):
             raise ShapeError(f"mlc.positions: a mask of {rank} axes; expected one (mlc.reshape)")
         if declared is None or declared.element_type != i64 or len(shape_of(declared)) != 1:
             raise ShapeError(f"mlc.positions: the result is {declared}; expected one axis of i64")
+        most, count = (shape_of(x)[0].constant for x in (mask, declared))
+        if most is not None and count is not None and count > most:
+            raise ShapeError(
+                f"mlc.positions: {count} of {most} elements; expected no more than all"
+            )
         return declared
 
     def reference(self, *operands: Array) -> Array:

@@ -367,7 +367,8 @@ def library(p: Program) -> None:
             core = (size, columns)[:rank]
             fill = WHOLE if rank else np.array([1e-6])
             operands.append(p.input(dtype, (*dims, *core), fill, dominant=False))
-        known = Known(signed=False)
+        away = ULPS * epsilon(dtype)  # of sums and products of what LAPACK finds
+        known = Known(error=64 * away, relative=away, signed=False)
     made = LibraryOp.make(*operands, routine=name)
     p.b.insert(made)
     known_fit = fitted(known, made.dtype)

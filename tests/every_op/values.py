@@ -158,6 +158,19 @@ class Relative:
 
 
 @dataclass(frozen=True)
+class OfLargest:
+    """|got - want| <= bound * eps * the largest |want| of a row; the same inf and NaN."""
+
+    bound: float
+
+    def check(self, got: Array, want: Array, arrays: Sequence[Array]) -> None:
+        size = np.max(np.abs(want), axis=-1, keepdims=True, initial=0, where=np.isfinite(want))
+        with np.errstate(invalid="ignore"):
+            near = np.abs(got - want) <= self.bound * float(np.finfo(want.dtype).eps) * size
+        np.testing.assert_array_equal(np.where(near, want, got), want)
+
+
+@dataclass(frozen=True)
 class Complex:
     """|got - want| <= bound * eps * |want|, as points of the plane; the same inf and NaN."""
 

@@ -19,7 +19,17 @@ from mlc.dialects.tensor.window_letters import flat_word, split_windows
 from tests.every_op.cases import Case, Operand, always
 from tests.every_op.native import Array
 from tests.every_op.shapes import ShapeClass, Sizes
-from tests.every_op.values import Exact, Fill, Sums, Tolerance, anything, near_one, ordinary, ties
+from tests.every_op.values import (
+    Exact,
+    Fill,
+    OfLargest,
+    Sums,
+    Tolerance,
+    anything,
+    near_one,
+    ordinary,
+    ties,
+)
 
 Axes = tuple[str | int, ...]
 
@@ -179,6 +189,10 @@ def _judged_window(
 # Libraries
 
 
+OF_FACTORS = ("det", "slogdet", "lstsq", "pinv", "adjugate", "any_inverse")
+"""Routines whose last steps are sums and products of what LAPACK has found."""
+
+
 def dominant(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
     """Matrices with a large diagonal: regular, and positive definite."""
     found = ordinary(rng, dtype, shape) / 64
@@ -201,6 +215,8 @@ def routines(c: ShapeClass) -> Iterator[Case]:
                 operands = (square, *more)
             make, defined = partial(_library, name), _defined(name, c)
             tolerance = _transformed(name) if name in TRANSFORMS else Exact()
+            if name in OF_FACTORS:
+                tolerance = OfLargest(200)
             yield Case(LibraryOp, name, operands, make, tolerance, defined=defined)
 
 

@@ -155,6 +155,14 @@ func.func @positions_of_numbers(%x: tensor<4xf32>) {
 
 // -----
 
+// CHECK: mlc.positions: 6 of 4 elements; expected no more than all
+func.func @positions_beyond_all(%x: tensor<4xi1>) {
+  %0 = mlc.positions %x : tensor<4xi1> -> tensor<6xi64>
+  func.return
+}
+
+// -----
+
 // CHECK: mlc.positions: a mask of 2 axes; expected one (mlc.reshape)
 func.func @positions_of_a_matrix(%x: tensor<4x4xi1>) {
   %0 = mlc.positions %x : tensor<4x4xi1> -> tensor<2xi64>
