@@ -221,4 +221,4 @@ class Sums:
         assert worst <= 0, f"a sum of {terms} terms is {worst} beyond its bound"
 
 
-Tolerance = Exact | Ulps | Steps | Relative | Complex | Sums
+Tolerance = Exact | OfLargest | Ulps | Steps | Relative | Complex | Sums
