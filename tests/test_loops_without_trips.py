@@ -104,7 +104,8 @@ def check(wanted: Any, found: Any, by_class: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "change", "loop", "use"), covering([*STARTS], [*CHANGES], [*LOOPS], [*USES])
+    ("start", "change", "loop", "use"),
+    covering([*STARTS], [*CHANGES], [*LOOPS], [*USES], strength=1),
 )
 def test_is_numpy(start: str, change: str, loop: str, use: str) -> None:
     text = program(start, change, loop, use)
