@@ -20,9 +20,12 @@ from mlc.frontend.trace.value import Value
 
 def check_released(made: Sequence[weakref.ref[Value]], where: Site | None) -> None:
     """LeakError where a traced value is still held: by an attribute, a list, a generator, …"""
-    if _held(made) is None:
-        return
-    gc.collect()  # cycles, as that of a nested function and the variable that names it
+    for generation in range(3):
+        if _held(made) is None:
+            return
+        # cycles, as that of a nested function and the variable that names it: what this trace has
+        # made is young, and all that the process has would take long
+        gc.collect(generation)
     if (kept := _held(made)) is None:
         return
     owner = kept._value.owner if kept._value is not None else None  # pyright: ignore[reportPrivateUsage]
