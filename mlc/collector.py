@@ -6,17 +6,9 @@ made then stays until the end, and each search would go through it.
 from __future__ import annotations
 
 import gc
-import os
-import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 
-from mlc.fork import short_lock
+from mlc.fork import WhileAny
 
-_lock = short_lock()
-_inside = 0  # blocks, of all threads
-_own = threading.local()  # those of this thread
-_was_on = False
 _imported: set[str] = set()
 
 
@@ -31,36 +23,17 @@ def imported(name: str) -> None:
         gc.unfreeze()  # to the oldest generation
 
 
-@contextmanager
-def collector_off() -> Generator[None, None, None]:
-    """Off until the last such block ends, and from then on as before the first."""
-    global _inside, _was_on
-    with _lock:
-        if not _inside:
-            _was_on = gc.isenabled()
-            gc.disable()
-        _inside += 1
-        _own.inside = _own_inside() + 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _inside -= 1
-            _own.inside -= 1
-            if not _inside and _was_on:
-                gc.enable()
+def _off() -> bool:
+    """Whether it was on."""
+    was_on = gc.isenabled()
+    gc.disable()
+    return was_on
 
 
-def _own_inside() -> int:
-    return getattr(_own, "inside", 0)
-
-
-def _alone() -> None:
-    """In a forked child: blocks of other threads will not end."""
-    global _inside
-    if _inside and not _own_inside() and _was_on:
+def _as_before(was_on: bool) -> None:
+    if was_on:
         gc.enable()
-    _inside = _own_inside()
 
 
-os.register_at_fork(after_in_child=_alone)
+collector_off = WhileAny(_off, _as_before)
+"""Blocks: off until the last of them ends, and from then on as before the first."""

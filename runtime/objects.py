@@ -18,7 +18,7 @@ from functools import partial
 from typing import Self
 
 from mlc.dialects.target.cpu import CpuTarget
-from mlc.fork import short_lock
+from mlc.fork import WhileAny
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime import cache
 from mlc.runtime.jit import is_object
@@ -120,36 +120,18 @@ class Objects:
 @contextmanager
 def meanwhile(work: Callable[[], object]) -> Generator[None, None, None]:
     """A thread does the work while the caller does something else, until the block ends."""
-    with ThreadPoolExecutor(1, "mlc-llvm") as thread:
-        _turns.begin()
-        try:
-            done = thread.submit(copy_context().run, work)  # knobs are of a context
-            yield
-            done.result()
-        finally:
-            _turns.end()
+    with ThreadPoolExecutor(1, "mlc-llvm") as thread, _turns():
+        done = thread.submit(copy_context().run, work)  # knobs are of a context
+        yield
+        done.result()
 
 
-class _Turns:
-    """Turns of threads at Python, short as long as anybody asks for it."""
-
-    def __init__(self) -> None:
-        self._lock = short_lock()
-        self._inside = 0
-        self._before = 0.0
-
-    def begin(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._before = sys.getswitchinterval()
-                sys.setswitchinterval(min(TURN_S, self._before))
-            self._inside += 1
-
-    def end(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                sys.setswitchinterval(self._before)
+def _short_turns() -> float:
+    """What they were."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(TURN_S, before))
+    return before
 
 
-_turns = _Turns()
+_turns = WhileAny(_short_turns, sys.setswitchinterval)
+"""Turns of threads at Python, short as long as anybody asks for it."""
