@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,6 @@ from mlc.dialects.dims import as_tensor
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import CompilerBug, MlcError
 from mlc.dialects.program import UNROLLED, entry_function
-from mlc.dialects.target.attribute import ATTRIBUTE, target_of
-from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import tensor_fault
 from mlc.executable import compile_module
 from mlc.frontend.importers.mlir import signature_of
@@ -30,7 +27,7 @@ from mlc.passes.remarks import place
 from mlc.passes.tensor.expand_transforms import one_function
 from mlc.passes.tensor.rules import limited
 from mlc.pipeline import apply_step, prepare
-from mlc.programs import Opened
+from mlc.programs import Opened, portable_text
 from mlc.reduce import Array, Case, reduced
 from mlc.runtime.interpret import interpret
 from mlc.waiting import progress
@@ -52,30 +49,25 @@ class Blame:
     fault: str
     rule: str | None
     case: Case
-    ops_before: int
 
     def __str__(self) -> str:
-        where = (
-            f"pass {self.step} ({self.stage})" if self.step != CODE else "loops, or code of them"
-        )
+        is_code = self.step == CODE
+        where = "loops, or code of them" if is_code else f"pass {self.step} ({self.stage})"
         rule = f", rule {self.rule}" if self.rule else ""
         lines = [f"{where}{rule}: {self.fault}", *(f"  {text}" for text in self.ops())]
         return "\n".join(lines)
 
     def ops(self) -> list[str]:
         """The ops of the small program, the last ones first."""
-        ops = [op for op in self.case.body.ops if op.results and not isinstance(op, ConstantOp)]
-        said = [_said(op) for op in reversed(ops)]
+        said = [_said(op) for op in reversed(self.case.ops())]
         return said[:FEW] + [f"and {len(said) - FEW} more"] * (len(said) > FEW)
 
     def write(self, stem: str) -> list[Path]:
         """The small program as text, and its inputs."""
         text, inputs = Path(f"{stem}.mlir"), Path(f"{stem}.npz")
         module = self.case.module.clone()
-        if target_of(module).name == "host":
-            del module.attributes[ATTRIBUTE]
         entry_function(module).attributes.pop(UNROLLED, None)
-        text.write_text(str(module) + "\n", encoding="utf-8")
+        text.write_text(portable_text(module), encoding="utf-8")
         named: Mapping[str, Any] = {f"input_{k}": x for k, x in enumerate(self.case.arrays)}
         np.savez(inputs, **named)
         return [text, inputs]
@@ -90,16 +82,16 @@ def blame(levels: Levels, arrays: Sequence[Array], sizes: Mapping[str, int]) -> 
     """
     options, module = levels.options, one_function(levels.at_trace())
     prepare(module, options)
-    start = Case(module.clone(), arrays, sizes)
+    start = Case(module, arrays, sizes)
     wanted = start.results()
     checks = [(stage, check) for stage in INTERPRETED for check in _checks(stage, options)]
     for number, (stage, check) in enumerate(checks):
         progress(check.name.removeprefix("mlc-")[:15], number / len(checks))
-        before = Case(module.clone(), arrays, sizes)
-        if check.fault(before, wanted):
-            return _small(before, check, stage)
+        case = Case(module, arrays, sizes)
+        if check.fault(case, wanted):
+            return _small(case, check, stage)
         if stage != "tiles":
-            module = check.after(module)
+            module = check.made
     if options.target.name == "host":
         check = _Compiled(options)
         if check.fault(start, wanted):
@@ -136,36 +128,32 @@ class _After:
 
     def __init__(self, steps: Sequence[Step], options: Options) -> None:
         self.name = steps[-1].name
+        self.made = ModuleOp([])
+        """What it has made last."""
         self._steps = steps
         self._options = options
 
-    def after(self, module: ModuleOp) -> ModuleOp:
-        """The module that it makes; the one before is left as it is."""
-        module = module.clone()
-        for step in self._steps:
-            module = apply_step(step, module, self._options, Context())
-        return module
-
-    def results(self, case: Case, most: int | None = None) -> tuple[list[Array], list[str]]:
-        """What the interpreter makes of the program after it, and the rules that it applied."""
-        with limited(most) as applied:
-            after = self.after(case.module)
-        return interpret(after, case.arrays, case.sizes), applied
-
     def fault(self, case: Case, wanted: Sequence[Array] | None = None) -> str:
-        """What is wrong with the results; empty where nothing is."""
-        return _fault(case, lambda: self.results(case)[0], wanted)
+        """What is wrong with the results; empty where nothing is. The case stays as it is."""
+        return _fault(case, lambda: self._results(case), wanted)
 
     def rule(self, case: Case) -> str | None:
         """The rule whose application makes the results wrong; None: it is no pass of rules."""
-        with limited() as applied, suppress(Exception):  # it may raise
-            self.after(case.module)
+        with limited() as applied:
+            self.fault(case)
         low, high = 0, len(applied)  # right after so many applications, and wrong
         while high - low > 1:
             most = (low + high) // 2
-            wrong = _fault(case, lambda most=most: self.results(case, most)[0])
+            with limited(most):
+                wrong = self.fault(case)
             low, high = (low, most) if wrong else (most, high)
         return applied[high - 1] if applied else None
+
+    def _results(self, case: Case) -> list[Array]:
+        self.made = case.module.clone()
+        for step in self._steps:
+            self.made = apply_step(step, self.made, self._options, Context())
+        return interpret(self.made, case.arrays, case.sizes)
 
 
 class _Compiled:
@@ -194,7 +182,7 @@ class _Compiled:
 def _small(case: Case, check: _After | _Compiled, stage: str) -> Blame:
     wrong = _kind(check.fault(case))
     small = reduced(case, lambda c: _kind(check.fault(c)) == wrong)
-    return Blame(check.name, stage, check.fault(small), check.rule(small), small, case.ops())
+    return Blame(check.name, stage, check.fault(small), check.rule(small), small)
 
 
 def _kind(fault: str) -> str:

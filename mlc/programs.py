@@ -23,7 +23,7 @@ from mlc.backends import Level
 from mlc.command_line import UsageError, arguments_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.program import entry_function
-from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
+from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr, target_of
 from mlc.frontend.call.compile import Compiled, settings_of
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.lowered import Lowered, options_of
@@ -112,8 +112,12 @@ def shown(levels: Levels, level: str, unit: str | None) -> str:
         return levels.llvm(unit)
     if level == "stablehlo":
         return levels.text(level)
-    module = levels.at(cast("Level", level))
-    if levels.options.target.name == "host":
+    return portable_text(levels.at(cast("Level", level)))
+
+
+def portable_text(module: ModuleOp) -> str:
+    """The text of a module, which nobody else uses, without the figures of this host."""
+    if target_of(module).name == "host":
         del module.attributes[ATTRIBUTE]
     return str(module) + "\n"
 

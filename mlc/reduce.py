@@ -40,9 +40,13 @@ class Case:
         """The function's only block."""
         return entry_function(self.module).body.block
 
-    def ops(self) -> int:
-        """How many there are, in regions too, without constants and the function's end."""
+    def count(self) -> int:
+        """How many ops there are, in regions too, without constants and the function's end."""
         return sum(not isinstance(op, ConstantOp) for op in self.body.walk()) - 1
+
+    def ops(self) -> list[Operation]:
+        """Those of the function's own block, without constants and its end."""
+        return [op for op in self.body.ops if op.results and not isinstance(op, ConstantOp)]
 
     def results(self) -> list[Array]:
         """What the interpreter makes of it."""
@@ -61,9 +65,9 @@ def reduced(case: Case, shows: Shows) -> Case:
     arguments; ops give way to one of their operands.
     """
     case = _first_value(_one_result(case, shows), shows)
-    before = case.ops() + 1
-    while case.ops() < before:
-        before = case.ops()
+    before = case.count() + 1
+    while case.count() < before:
+        before = case.count()
         case = _bypassed(_cut(case, shows), shows)
     return _kept(case, _without_arguments, shows) or case
 
@@ -99,11 +103,11 @@ def _one_result(case: Case, shows: Shows) -> Case:
 
 def _first_value(case: Case, shows: Shows) -> Case:
     """Ending with the first value that shows the fault."""
-    for number, op in enumerate(_ops(case)):
+    for number, op in enumerate(case.ops()):
         for k in range(len(op.results)):
 
             def end(c: Case, number: int = number, k: int = k) -> Case:
-                return _returning(c, [_ops(c)[number].results[k]])
+                return _returning(c, [c.ops()[number].results[k]])
 
             found = _kept(case, end, shows)
             if found is not None:
@@ -113,11 +117,11 @@ def _first_value(case: Case, shows: Shows) -> Case:
 
 def _cut(case: Case, shows: Shows) -> Case:
     """With the values of as many ops as may be as arguments: of all, then of halves, and so on."""
-    part = len(_ops(case))
+    part = len(case.ops())
     while part:
         first = 0
-        while first < len(_ops(case)):
-            numbers = range(first, min(first + part, len(_ops(case))))
+        while first < len(case.ops()):
+            numbers = range(first, min(first + part, len(case.ops())))
             found = _kept(case, lambda c, n=numbers: _given(c, n), shows)
             case, first = (case, first + part) if found is None else (found, first)
         part //= 2
@@ -126,8 +130,8 @@ def _cut(case: Case, shows: Shows) -> Case:
 
 def _bypassed(case: Case, shows: Shows) -> Case:
     """With another value in place of each op that is not needed, the last ones first."""
-    for number in reversed(range(_count(case))):
-        for k in range(len(_instead(case, number)) if number < _count(case) else 0):
+    for number in reversed(range(len(_walked(case)))):
+        for k in range(len(_instead(case, number))):
             found = _kept(case, lambda c, n=number, k=k: _replaced(c, n, k), shows)
             if found is not None:
                 case = found
@@ -136,24 +140,18 @@ def _bypassed(case: Case, shows: Shows) -> Case:
 
 
 def _instead(case: Case, number: int) -> list[SSAValue]:
-    """Values of an op's type that may stand for it: its operands, and what its block is given."""
-    op = _walked(case, number)
+    """Of an op that is still there, values of its type: operands, and what its block is given."""
+    ops = _walked(case)
+    if number >= len(ops):
+        return []
+    op = ops[number]
     given = op.parent.args if op.parent is not None and op.parent is not case.body else ()
     fit = (x for x in (*op.operands, *given) if len(op.results) == 1)
     return [x for x in dict.fromkeys(fit) if x.type == op.results[0].type]
 
 
-def _count(case: Case) -> int:
-    return sum(1 for _ in case.body.walk())
-
-
-def _walked(case: Case, number: int) -> Operation:
-    return list(case.body.walk())[number]
-
-
-def _ops(case: Case) -> list[Operation]:
-    """Those of the function's own block whose values may be given: no constants."""
-    return [op for op in case.body.ops if op.results and not isinstance(op, ConstantOp)]
+def _walked(case: Case) -> list[Operation]:
+    return list(case.body.walk())
 
 
 def _end(case: Case) -> Operation:
@@ -174,7 +172,7 @@ def _returning(case: Case, values: Sequence[SSAValue]) -> Case:
 
 def _given(case: Case, numbers: Iterable[int]) -> Case | None:
     """In place, with arguments in place of the values of these ops."""
-    chosen = {op: list[Array]() for op in (_ops(case)[n] for n in numbers)}
+    chosen = {op: list[Array]() for op in (case.ops()[n] for n in numbers)}
 
     def observe(op: Operation, value: Array) -> None:
         if op in chosen:
@@ -197,7 +195,7 @@ def _given(case: Case, numbers: Iterable[int]) -> Case | None:
 
 def _replaced(case: Case, number: int, k: int) -> Case:
     """In place, with another value in place of an op."""
-    op = _walked(case, number)
+    op = _walked(case)[number]
     op.results[0].replace_all_uses_with(_instead(case, number)[k])
     op.detach()
     op.erase()

@@ -23,7 +23,7 @@ from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, ExpOp, MulOp, NegOp, SqrtOp, SubOp, TanhOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.driver import main
-from mlc.passes.tensor import canonicalize, cse, dce
+from mlc.passes.tensor import canonicalize, cse
 from mlc.passes.tensor.rules import Rules
 
 X = np.random.default_rng(3).standard_normal((5, 7))
@@ -99,7 +99,7 @@ def test_a_wrong_rule(
     assert found is not None
     assert (found.step, found.rule) == ("mlc-canonicalize", rule.__name__)
     assert op.name in _names(found)
-    assert found.case.ops() <= 3
+    assert found.case.count() <= 3
 
 
 # Passes that leave one op wrong
@@ -161,7 +161,7 @@ def test_a_wrong_pass(name: str, change: str, monkeypatch: pytest.MonkeyPatch) -
     assert found is not None
     assert found.step == name
     assert kind.name in _names(found)
-    assert found.case.ops() <= 8  # of 177; a kernel holds ops of its own
+    assert found.case.count() <= 8  # of 177; a kernel holds ops of its own
 
 
 def test_values_that_only_look_equal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,19 +174,16 @@ def test_values_that_only_look_equal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pass_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = dce.DcePass.apply
-
     def apply(self: Any, ctx: Any, module: ModuleOp) -> None:
-        right(self, ctx, module)
-        if program.__name__ in str(module.body.block.first_op) and "mlc.tanh" in str(module):
+        if "mlc.tanh" in str(module):
             raise ZeroDivisionError("no such thing")
 
-    monkeypatch.setattr(registry.load("mlc-cse"), "apply", apply)
+    monkeypatch.setattr(cse.CsePass, "apply", apply)
     found = blamed()
     assert found is not None
     assert (found.step, found.fault) == ("mlc-cse", "raises ZeroDivisionError: no such thing")
     assert "mlc.tanh" in _names(found)
-    assert found.case.ops() <= 2
+    assert found.case.count() <= 2
 
 
 def test_wrong_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -281,6 +281,11 @@ def tensor_of(value: SSAValue) -> Tensor:
     return as_tensor(value.type)
 
 
+def element_dtype(value: SSAValue) -> DType:
+    """The dtype of a tensor's elements."""
+    return dtype_of(tensor_of(value).element_type)
+
+
 def tensor_fault(kind: Attribute) -> str | None:
     """Why a type is not that of a tensor that programs compute with; None when it is."""
     if not isinstance(kind, TensorType):

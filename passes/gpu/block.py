@@ -10,14 +10,14 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from mlc.dialects.analysis.matmul_axes import ContractionRoles, contraction_roles
 from mlc.dialects.dims import product, shape_of
-from mlc.dialects.dtypes import BF16, F8E4M3FN, F8E5M2, F16, F32, DType, dtype_of
+from mlc.dialects.dtypes import BF16, F8E4M3FN, F8E5M2, F16, F32, DType
 from mlc.dialects.numerics import is_strict, numerics_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import Elementwise
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tensor.terms import OfTermsOp
@@ -56,9 +56,9 @@ def blocks_of(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> Iterator[W
     sizes = _sizes(kernel, op) if target.multiplies_in_groups else None
     if sizes is None:
         return
-    narrow = {dtype for dtype in map(_dtype, kernel.outs) if dtype.bytes == 2}
+    narrow = {dtype for dtype in map(element_dtype, kernel.outs) if dtype.bytes == 2}
     terms = [len(terms_of(x)) for x in _rows_first(op)]
-    dtype = _dtype(terms_of(op.lhs)[0])
+    dtype = element_dtype(terms_of(op.lhs)[0])
 
     def formed(rows: int, columns: int, roles: Roles, slots: int, *others: Word) -> Words:
         """With so many slots of each dtype of results; none without room for two steps."""
@@ -145,8 +145,8 @@ def _sizes(kernel: KernelOp, op: ContractOp) -> ProductSizes | None:
     if roles is None:
         return None
     factors = [terms_of(x) for x in op.operands]
-    dtypes = {_dtype(x) for terms in factors for x in terms}
-    outs = {_dtype(x) for x in kernel.outs}
+    dtypes = {element_dtype(x) for terms in factors for x in terms}
+    outs = {element_dtype(x) for x in kernel.outs}
     same = len(dtypes) == 1 and dtypes <= _multiplied(kernel) and op.summand() is F32
     if not same or not outs <= {BF16, F16, F32} or kernel.overwritten is not None:
         return None
@@ -206,10 +206,6 @@ def terms_of(value: SSAValue) -> Sequence[SSAValue]:
     if isinstance(op, OfTermsOp):
         return op.operands
     return [op.x if isinstance(op, ConvertOp) and keeps_values(op) else value]
-
-
-def _dtype(value: SSAValue) -> DType:
-    return dtype_of(tensor_of(value).element_type)
 
 
 def _is_memory(value: SSAValue) -> bool:

@@ -6,21 +6,21 @@ from collections.abc import Iterator
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.tensor.bitwise import AndOp, OrOp, PopcountOp, ShrOp
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, SelectOp
 from mlc.dialects.tensor.control import WhileOp, YieldOp, is_inside, yield_of
 from mlc.dialects.tensor.create import ConstantOp, full
 from mlc.dialects.tensor.elementwise import AddOp, Binary, MulOp, SubOp
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype, tensor_of
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import constant_of, is_splat_of
 from mlc.passes.tensor.derivative.emit import Emitter
 
+INTEGERS = ("int", "uint")
 PURE = (AddOp, AndOp, CompareOp, ConstantOp, ConvertOp, ShrOp, SubOp, YieldOp)
 
 
@@ -69,11 +69,11 @@ class _Counting:
         if test.lhs not in arguments or predicate not in ("ne", "gt"):
             return None
         k = arguments.index(test.lhs)
-        dtype, v = _dtype(test.lhs), loop.body.block.args[k]
+        dtype, v = element_dtype(test.lhs), loop.body.block.args[k]
         following = yield_of(loop.body.block).values[k]
         guarded = predicate == "gt" and dtype.kind == "int"
         shifts = _halves(following, v) and (guarded or dtype.kind == "uint")
-        if dtype.kind not in ("int", "uint") or not (shifts or _clears(following, v)):
+        if dtype.kind not in INTEGERS or not (shifts or _clears(following, v)):
             return None
         steps = list[_Step]()
         for step in _steps(loop, k, v if shifts else None):
@@ -85,9 +85,10 @@ class _Counting:
     def replace(self) -> None:
         """What the loop gives, before it and without it."""
         loop = self.loop
-        b = Emitter(_block_of(loop), loop.location, before=loop)
+        assert loop.parent is not None
+        b = Emitter(loop.parent, loop.location, before=loop)
         v = loop.inits[self.bits]
-        dtype = _dtype(v)
+        dtype = element_dtype(v)
         zero = full(b, 0, dtype, ())
         run = b(CompareOp, v, zero, predicate="gt") if self.guarded else None
         bits = b(SelectOp, run, v, zero) if run is not None else v
@@ -125,7 +126,8 @@ class _Step:
     def after(self, b: Emitter, start: SSAValue, count: SSAValue) -> SSAValue:
         """The value behind so many trips."""
         kind = tensor_of(start)
-        count = count if _dtype(count) == _dtype(start) else b(ConvertOp, count, declared=kind)
+        if count.type != kind:
+            count = b(ConvertOp, count, declared=kind)
         if self.number is not None:
             known = constant_of(self.number)  # perhaps inside the loop
             number = self.number if known is None else b(ConstantOp, value=known.value)
@@ -139,7 +141,7 @@ def _steps(loop: WhileOp, bits: int, shifted: SSAValue | None) -> Iterator[_Step
     for k, (old, new) in enumerate(zip(body.args, yield_of(body).values, strict=True)):
         if k == bits or new is old:
             yield _Step()
-        elif not isinstance(new.owner, AddOp | SubOp) or _dtype(new).kind not in ("int", "uint"):
+        elif not isinstance(new.owner, AddOp | SubOp) or element_dtype(new).kind not in INTEGERS:
             yield None
         else:
             yield _step(loop, old, new.owner, shifted)
@@ -182,18 +184,8 @@ def _halves(value: SSAValue, v: SSAValue) -> bool:
 
 def _filled(b: Emitter, x: SSAValue) -> SSAValue:
     """Every bit below the highest one as well."""
-    dtype, places = _dtype(x), 1
+    dtype, places = element_dtype(x), 1
     while places < 8 * dtype.bytes:
         x = b(OrOp, x, b(ShrOp, x, full(b, places, dtype, ())))
         places *= 2
     return x
-
-
-def _dtype(value: SSAValue) -> DType:
-    return dtype_of(tensor_of(value).element_type)
-
-
-def _block_of(op: Operation) -> Block:
-    block = op.parent
-    assert block is not None
-    return block

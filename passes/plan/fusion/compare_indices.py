@@ -12,14 +12,14 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
-from mlc.dialects.dtypes import I32, I64, REALS, DType, dtype_of
+from mlc.dialects.dtypes import I32, I64, REALS
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.create import IotaOp, full
 from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET, split
 from mlc.dialects.tensor.monoid import MONOIDS
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype, tensor_of
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
@@ -128,10 +128,6 @@ def _counts(value: SSAValue) -> int | None:
     return None
 
 
-def _dtype(value: SSAValue) -> DType:
-    return dtype_of(tensor_of(value).element_type)
-
-
 class _Columns:
     """One indexing of a large value."""
 
@@ -206,7 +202,7 @@ class _Columns:
         block = self.op.parent
         assert block is not None
         inner, leaves = self._made_from(source)
-        if any(_dtype(x).kind not in REALS for x in leaves):
+        if any(element_dtype(x).kind not in REALS for x in leaves):
             inner, leaves = set[Operation](), [source]
         found = {x: self._picked(x) for x in leaves}
         for op in [op for op in block.ops if op in inner]:
@@ -242,7 +238,7 @@ class _Columns:
         """Of a value that repeats something small, the indexed elements."""
         element = splat(value)
         if element is not None:
-            return full(self.b, element.item(), _dtype(value), self._sizes(self.rows))
+            return full(self.b, element.item(), element_dtype(value), self._sizes(self.rows))
         op = value.owner
         assert isinstance(op, BroadcastOp)
         ((source,), result) = split(op.letters.data)
@@ -256,7 +252,7 @@ class _Columns:
 
     def _picked(self, value: SSAValue) -> SSAValue:
         """The indexed elements of a value that has to be walked over."""
-        dtype = _dtype(value)
+        dtype = element_dtype(value)
         least = MONOIDS["max"].identity(dtype)[0]
         others = full(self.b, least, dtype, self.shape)
         chosen = self.b(SelectOp, self._hit(), value, others)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from mlc.dialects.dtypes import BF16, F16, F32, dtype_of
+from mlc.dialects.dtypes import BF16, F16, F32
 from mlc.dialects.tensor.comparison import ConvertOp
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.terms import OfTermsOp
 from mlc.passes.cost.ops import point_cost
@@ -23,14 +23,14 @@ def narrowed(product: Operation, factor: SSAValue, points: int, clock: Clock) ->
     if not isinstance(product, ContractOp) or product.summand() is not F32:
         return None
     op = factor.owner
-    if isinstance(op, ConvertOp) and _dtype(factor) is F32:  # widened for the sum
+    if isinstance(op, ConvertOp) and element_dtype(factor) is F32:  # widened for the sum
         factor = op.x
         op = factor.owner
-    if not isinstance(op, ConvertOp) or _dtype(factor) not in (BF16, F16):
+    if not isinstance(op, ConvertOp) or element_dtype(factor) not in (BF16, F16):
         return None
     if any(size.constant is None for size in product.sizes().values()):
         return None
-    plain, narrow = (point_cost(ContractOp, x, clock.target) for x in (F32, _dtype(factor)))
+    plain, narrow = (point_cost(ContractOp, x, clock.target) for x in (F32, element_dtype(factor)))
     source, made = stored_bytes(op.x.type), stored_bytes(factor.type)
     costs = clock.start + clock.reading(source, source) + clock.writing(made, made)
     return op if points * (plain - narrow) > costs else None
@@ -40,8 +40,4 @@ def widens(op: Operation) -> bool:
     """Whether f32 is made of 16 bits, or of terms: who reads it may as well read its source."""
     if isinstance(op, OfTermsOp):
         return True
-    return isinstance(op, ConvertOp) and op.dtype is F32 and _dtype(op.x) in (BF16, F16)
-
-
-def _dtype(value: SSAValue) -> object:
-    return dtype_of(tensor_of(value).element_type)
+    return isinstance(op, ConvertOp) and op.dtype is F32 and element_dtype(op.x) in (BF16, F16)
