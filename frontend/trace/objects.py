@@ -10,12 +10,11 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from types import GeneratorType, MemberDescriptorType, MethodType, ModuleType
+from types import BuiltinMethodType, GeneratorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.trace.captures import (
-    HEAP_TYPE,
     is_constant,
     is_function,
     of_librarys_class,
@@ -68,7 +67,10 @@ class Frame:
 
     def empty(self) -> Any:
         """An object that holds nothing yet."""
-        native: Any = next(kind for kind in self.kind.__mro__ if not kind.__flags__ & HEAP_TYPE)
+        kinds = (
+            k for k in self.kind.__mro__ if isinstance(vars(k).get("__new__"), BuiltinMethodType)
+        )
+        native: Any = next(kinds)
         made: Any = native.__new__(self.kind)
         if self.base is deque and self.option is not None:
             deque.__init__(made, (), self.option)  # pyright: ignore[reportUnknownMemberType]

@@ -112,6 +112,7 @@ def as_strided(
     strides: Any = None,
     subok: bool = False,
     writeable: bool = True,
+    check_bounds: bool | None = None,
 ) -> Tracer:
     """Elements at steps in memory, which must lie inside the array."""
     source = strong(x)
