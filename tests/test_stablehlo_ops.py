@@ -324,6 +324,34 @@ CASES: dict[str, tuple[str, str, str, list[Any], list[Any]]] = {
         [np.stack([np.rint(x23[0] * F(1.1) / F(0.5)) * F(0.5),
                    np.clip(np.rint(x23[1] * F(1.1) / F(0.25)), 0, 200) * F(0.25)])],
     ),
+    "running sums as GPUs compute them": (
+        "%c = stablehlo.constant dense<[2.0, 3.0]> : tensor<2xf32>\n"
+        "%1:2 = chlo.scan(%a) inits (%c) dimension=1 attributes"
+        " {is_associative = true, is_reverse = true} {\n"
+        "^bb0(%x: tensor<2xf32>, %y: tensor<2xf32>):\n%2 = stablehlo.add %x, %y : tensor<2xf32>\n"
+        "stablehlo.return %2, %2 : tensor<2xf32>, tensor<2xf32>\n"
+        "} : (tensor<2x3xf32>, tensor<2xf32>) -> (tensor<2x3xf32>, tensor<2xf32>)\n"
+        "return %1#0, %1#1 : tensor<2x3xf32>, tensor<2xf32>",
+        "tensor<2x3xf32>", "tensor<2x3xf32>, tensor<2xf32>", [x23],
+        [np.cumsum(x23[:, ::-1], 1)[:, ::-1] + np.array([[2], [3]], F),
+         x23.sum(1) + np.array([2, 3], F)],
+    ),
+    "a scan of two values": (
+        '%1:4 = "chlo.scan"(%a, %b, %c, %d) <{dimension = 0 : i64, is_reverse = false,'
+        " operandSegmentSizes = array<i32: 2, 2>, resultSegmentSizes = array<i32: 2, 2>}> ({\n"
+        "^bb0(%x: tensor<3xf32>, %y: tensor<3xf32>, %p: tensor<3xf32>, %q: tensor<3xf32>):\n"
+        "%2 = stablehlo.multiply %x, %p : tensor<3xf32>\n"
+        "%3 = stablehlo.add %y, %q : tensor<3xf32>\n"
+        "%4 = stablehlo.subtract %p, %q : tensor<3xf32>\n"
+        '"stablehlo.return"(%4, %x, %2, %3) : '
+        f"({', '.join([three] * 4)}) -> ()\n}}) : (tensor<2x3xf32>, tensor<2x3xf32>, {three},"
+        f" {three}) -> (tensor<2x3xf32>, tensor<2x3xf32>, {three}, {three})\n"
+        f"return %1#0, %1#1, %1#2, %1#3 : tensor<2x3xf32>, tensor<2x3xf32>, {three}, {three}",
+        f"tensor<2x3xf32>; tensor<2x3xf32>; {three}; {three}",
+        f"tensor<2x3xf32>, tensor<2x3xf32>, {three}, {three}", [x23, x23 * 2, twos, twos * 3],
+        [np.stack([twos - 3 * twos, x23[0] * twos - (2 * x23[0] + 3 * twos)]), x23,
+         x23[0] * x23[1] * twos, 2 * x23.sum(0) + 3 * twos],
+    ),
 }  # fmt: skip
 
 

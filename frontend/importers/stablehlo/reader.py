@@ -413,6 +413,22 @@ class _Reader:
         operands = tuple(operand for _, operand in pairs)
         return Op(name, operands, (), tuple(kinds), line, {}, (condition, body))
 
+    def scan(self, name: str, line: int) -> Op:
+        """`chlo.scan(%x) inits (%c) dimension=0 attributes {…} {^bb0(%a: …, %b: …): …} : type`."""
+        t = self.t
+        xs = t.listed("(", ")", self._operand)
+        t.wants("inits")
+        starts = t.listed("(", ")", self._operand)
+        t.wants("dimension")
+        t.wants("=")
+        attributes: dict[str, Any] = {"dimension": t.number(typed=False)}
+        if t.takes("attributes"):
+            attributes |= t.dictionary()
+        region = self._region()
+        kinds = self._function_type()
+        attributes["operandSegmentSizes"] = [len(xs), len(starts)]
+        return Op(name, (*xs, *starts), (), tuple(kinds), line, attributes, (region,))
+
 
 _WINDOW = {
     "stride": "window_strides", "pad": "padding", "lhs_dilate": "lhs_dilation",
@@ -426,6 +442,7 @@ _FORMS: dict[str, Callable[[_Reader, str, int], Op]] = {
     "convolution": _Reader.convolution,
     "reduce": _Reader.reduce,
     "while": _Reader.loop,
+    "chlo.scan": _Reader.scan,
 }
 
 

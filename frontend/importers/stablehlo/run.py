@@ -185,6 +185,10 @@ class Run:
         """`reduce_window`."""
         return windows.reduce_window(op, self.applied(op.regions[0], values), *operands)
 
+    def scan(self, op: Op, operands: Sequence[Array], values: Around) -> Any:
+        """`chlo.scan`."""
+        return windows.scanned(op, self.applied(op.regions[0], values), *operands)
+
     def select_and_scatter(self, op: Op, operands: Sequence[Array], values: Around) -> Any:
         """`select_and_scatter`."""
         select, combine = (self.applied(region, values) for region in op.regions)
@@ -321,6 +325,7 @@ _SPECIAL: Mapping[str, Callable[..., Sequence[Array]]] = {
     "scatter": Run.scatter,
     "map": Run.map_,
     "optimization_barrier": Run.as_it_is,
+    "chlo.scan": Run.scan,
     "chlo.top_k": lambda run, op, operands, _: library.top_k(op, *operands),
     "rng_bit_generator": lambda run, op, operands, _: bits.rng_bit_generator(op, *operands),
     "composite": Run.composite,

@@ -7,6 +7,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from mlc.frontend.importers.stablehlo.program import Op, Region, TensorKind
 from mlc.frontend.importers.stablehlo.shapes import MONOIDS, of_dtype, pad, sizes_of
 from mlc.frontend.importers.stablehlo.text import numpy_of
 from mlc.frontend.numpy.creation import ones, zeros
-from mlc.frontend.trace.loops import fori_loop
+from mlc.frontend.trace.loops import fori_loop, scan
 
 Array = Any
 Apply = Callable[..., tuple[Array, ...]]
@@ -170,6 +171,34 @@ def reduce_window(op: Op, apply: Apply, *given: Array) -> tuple[Array, ...]:
     for offset in windows.offsets():
         carry = tuple(apply(*carry, *(windows.part(x, offset, shape) for x in padded)))
     return carry
+
+
+def scanned(op: Op, apply: Apply, *given: Array) -> tuple[Array, ...]:
+    """Each slice of an axis with what was carried to it: results of all slices, then the last."""
+    count, carries = (int(n) for n in op.get("operandSegmentSizes"))
+    axis, backwards = int(op.get("dimension")), bool(op.get("is_reverse"))
+    xs, starts = given[:count], given[count:]
+    how = monoid_of(replace(op.regions[0], ops=_ending_once(op.regions[0])))
+    if count == carries == 1 and how in _RUNNING and xs[0].dtype.kind != "b":
+        turned = np.flip(xs[0], axis) if backwards else xs[0]
+        found = MONOIDS[how].accumulate(turned, axis=axis).astype(turned.dtype)
+        running = MONOIDS[how](np.expand_dims(starts[0], axis), found)
+        last = np.take(running, -1, axis) if running.shape[axis] != 0 else starts[0]
+        return np.flip(running, axis) if backwards else running, last
+
+    def trip(carried: tuple[Array, ...], slices: tuple[Array, ...]) -> tuple[Any, Any]:
+        found = apply(*slices, *carried)
+        return found[-carries:], found[:-carries]
+
+    ahead = tuple(np.moveaxis(x, axis, 0) for x in xs)
+    last, results = scan(trip, starts, ahead, reverse=backwards)
+    return (*(np.moveaxis(y, 0, axis) for y in results), *last)
+
+
+def _ending_once(region: Region) -> tuple[Op, ...]:
+    """The ops of a region, whose end gives one value where all that it gives are the same."""
+    *ops, end = region.ops
+    return (*ops, replace(end, operands=tuple(dict.fromkeys(end.operands))))
 
 
 def select_and_scatter(
