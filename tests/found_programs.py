@@ -100,3 +100,10 @@ def methods_and_partial_functions(x: Any, n: Any) -> Any:
         double()
         set_first(x[0] * 7)
     return double.__self__.x, set_first.args[0][0]
+
+
+@program((V([1.0, 2.0]), i64(2)), (V([7.0, 2.0]), i64(-1)))
+def whether_something_is_in_an_array(x: Any, n: Any) -> Any:
+    """A bool of Python's, whose sums are whole numbers."""
+    inside, listed, absent = x[1] in x, x[0] in [n, x[1]], n not in x
+    return inside + listed, absent + absent, 2 - (n in (1, 2))

@@ -12,6 +12,7 @@ from typing import Any
 
 from mlc.dialects.errors import MlcError
 from mlc.frontend.errors import NotSupportedError, SpecialiseSignal, located
+from mlc.frontend.numpy.python_numbers import item
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.branches import choice, staged_branch
 from mlc.frontend.staging.counted import as_array, counted_of, is_counted
@@ -231,14 +232,15 @@ class Flow:
         if is_counted(container):
             container = as_array(counted_of(container))
         if isinstance(container, Tracer):
-            return (container == value).any()
+            return item((container == value).any())  # a bool of Python's, as `in` always gives
         if is_array(container) and isinstance(value, Tracer):
             return Flow.inside(value, lift(container))
         series = isinstance(container, list | tuple | dict | set | frozenset)
         parts: list[Any] = list(container) if series else []  # pyright: ignore[reportUnknownArgumentType]
         if not any(isinstance(x, Tracer) for x in (value, *parts)):
             return value in container
-        return Flow.any_true(False, *(_equal(value, part) for part in parts))
+        found = Flow.any_true(False, *(_equal(value, part) for part in parts))
+        return item(found) if isinstance(found, Tracer) else found
 
     @staticmethod
     def outside(value: Any, container: Any) -> Any:
