@@ -80,6 +80,7 @@ class Backend:
     reserved: Callable[[], Container[str]]  # names that no function may have
     meanwhile: Callable[[], AbstractContextManager[object]]  # made ready while a plan is made
     files: Mapping[str, Callable[[str, Any], bytes]]  # of LLVM IR, by kind; the usual one first
+    for_c: tuple[str, ...]  # kinds of files of a program that C calls
     launches: Callable[
         [Callable[[], ModuleOp], Mapping[str, int], Sequence[KernelReport], Any],
         tuple[LaunchReport, ...],
@@ -295,6 +296,7 @@ BACKENDS = (
             "ll": _as_it_is,
             "asm": lambda text, target: llvm().emit_assembly(text, target).encode(),
         },
+        for_c=("obj", "header", "a", "so"),
         launches=lambda lower, symbols, kernels, target: (),
         libraries=lambda plan: libraries().of_cpu(plan),
         measure=measure,
@@ -367,6 +369,7 @@ BACKENDS = (
             "ptx": lambda llvm, target: device().emit_ptx(llvm, target).encode(),
             "ll": _as_it_is,
         },
+        for_c=("c", "header"),
         launches=lambda lower, symbols, kernels, target: launches().launches_of_call(
             lower, symbols, kernels, target
         ),

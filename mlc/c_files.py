@@ -80,10 +80,7 @@ class CProgram:
         self.target = target = as_cpu(program.options.target, "a program for C")
         self.program = program
         self.team: Team = team
-        self.name = program.name
-        named = re.fullmatch(r"[A-Za-z_]\w*", self.name, re.ASCII) and self.name != "main"
-        if not named or is_taken(self.name):
-            raise MlcError(f"{self.name!r} is no name in C; give the function another one")
+        self.name = checked_name(program.name)
         self.signature: EntrySignature = program.signature
         self.loops = program.loops()
         self.units = program.units()
@@ -249,7 +246,7 @@ class CProgram:
     def header(self) -> str:
         """The header for C99 and C++."""
         function = entry_function(self.program.at_trace())
-        names, units = self._arguments(function)
+        names, units = c_arguments(function, self.signature)
         workers = {"1": "one thread", "pthread": "threads of its own", "openmp": "OpenMP's threads"}
         needs = f", which needs {', '.join(self.needs)}" if self.needs else ""
         asks = f"; calls {', '.join(self.routines.values())}" if self.routines else ""
@@ -268,18 +265,29 @@ class CProgram:
             team=self.team,
         ).text()
 
-    def _arguments(self, function: FuncOp) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of the arguments for C, and what they count."""
-        attributes = function.arg_attrs.data if function.arg_attrs else ()
-        names, units = list[str](), list[str]()
-        for k in range(len(self.signature.args)):
-            said = attributes[k] if k < len(attributes) else DictionaryAttr({})
-            name = in_c(_said(said, "mlc.name")) or f"x{k}"
-            while name in names or name in self.signature.symbols:
-                name += "_"
-            names.append(name)
-            units.append(_said(said, UNIT))
-        return tuple(names), tuple(units)
+
+def checked_name(name: str) -> str:
+    """The name of a program. MlcError where it is none in C."""
+    named = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name != "main"
+    if not named or is_taken(name):
+        raise MlcError(f"{name!r} is no name in C; give the function another one")
+    return name
+
+
+def c_arguments(
+    function: FuncOp, signature: EntrySignature
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the arguments for C, and what they count."""
+    attributes = function.arg_attrs.data if function.arg_attrs else ()
+    names, units = list[str](), list[str]()
+    for k in range(len(signature.args)):
+        said = attributes[k] if k < len(attributes) else DictionaryAttr({})
+        name = in_c(_said(said, "mlc.name")) or f"x{k}"
+        while name in names or name in signature.symbols:
+            name += "_"
+        names.append(name)
+        units.append(_said(said, UNIT))
+    return tuple(names), tuple(units)
 
 
 def _internal(text: str) -> str:

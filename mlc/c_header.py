@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from mlc.artifact import CONSTANT, SIZE, THREADS, MemoryPlan, computed
-from mlc.c_machine import WRONG_MACHINE
+from mlc.c_machine import CUDA_ERROR, WRONG_MACHINE
 from mlc.cached_property import cached_property
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
@@ -92,6 +93,15 @@ class Header:
 
     # parts ----------------------------------------------------------------------------------------
 
+    called_with: ClassVar = ("mlc_context *context",)
+    """The first parameters of every function."""
+    pointer: ClassVar = "void *"
+    """What an array is to the program."""
+
+    def declared(self, dtype: str, name: str, const: str = "") -> str:
+        """The parameter of an array."""
+        return f"{const}{TYPES[dtype]} *{name}"
+
     @property
     def _sizes(self) -> list[str]:
         """The parameters that say how large something is."""
@@ -172,17 +182,18 @@ class Header:
         if self.signature.strided:
             raise MlcError(f"{self.name}: arguments of any layout; C gives row-major ones")
         symbols, results = self.signature.symbols, self.signature.results
-        parameters = ["mlc_context *context", *(f"int64_t {s}" for s in symbols)]
+        parameters = [*self.called_with, *(f"int64_t {s}" for s in symbols)]
         for name, arg in self._inputs:
-            parameters.append(f"{'' if arg.donated else 'const '}{TYPES[arg.dtype]} *{name}")
+            parameters.append(self.declared(arg.dtype, name, "" if arg.donated else "const "))
         if self.weights:
             parameters.append("const void *weights")
         for (name, own), result in zip(self._outs, results, strict=True):
             if own:
-                parameters.append(f"{TYPES[result.dtype]} *{name}")
+                parameters.append(self.declared(result.dtype, name))
         given = [*(name for name, _ in self._inputs), *(["weights"] if self.weights else [])]
         yield f"static inline int32_t {self.name}_call({', '.join(parameters)}) {{"
-        yield f"  void *args[{max(1, len(given))}], *outs[{max(1, len(results))}];"
+        yield f"  {self.pointer}args[{max(1, len(given))}];"
+        yield f"  {self.pointer}outs[{max(1, len(results))}];"
         yield f"  int64_t sizes[{max(1, len(symbols))}];"
         steps = solve(self.signature)  # C gives the symbols; a program must be able to find them
         for symbol in symbols:
@@ -193,12 +204,13 @@ class Header:
         yield "  args[0] = outs[0] = 0;"
         yield "  sizes[0] = 0;"
         for k, name in enumerate(given):
-            yield f"  args[{k}] = (void *){name};"
+            yield f"  args[{k}] = ({self.pointer.rstrip()}){name};"
         for k, symbol in enumerate(symbols):
             yield f"  sizes[{k}] = {symbol};"
         for k, (name, _) in enumerate(self._outs):
-            yield f"  outs[{k}] = (void *){name};"
-        yield f"  return {self.name}(context, args, sizes, outs);"
+            yield f"  outs[{k}] = ({self.pointer.rstrip()}){name};"
+        passed = ", ".join(x.split("*")[-1] for x in self.called_with)
+        yield f"  return {self.name}({passed}, args, sizes, outs);"
         yield "}"
 
     def _class(self) -> Iterator[str]:
@@ -239,10 +251,40 @@ def _expression(dim: Dim) -> str:
     return str(dim).replace("//", "/")
 
 
-CONTEXT = f"""#include <stdint.h>
-#ifdef __cplusplus
+STATUS = f"""#ifdef __cplusplus
 extern "C" {{
 #endif
+#ifndef MLC_STATUS /* the same in all headers of mlc */
+#define MLC_STATUS 1
+enum {{
+  MLC_OK = 0,
+  MLC_RUN_TIME_ERROR = 1, /* error_site says which */
+  MLC_OUT_OF_MEMORY = 2, /* error_value says how many bytes of arena */
+  MLC_CANCELLED = 3,
+  MLC_BAD_ARGUMENT = 4,
+  MLC_WRONG_MACHINE = {WRONG_MACHINE},
+  MLC_CUDA_ERROR = {CUDA_ERROR} /* result says which */
+}};
+typedef struct {{
+  const char *text;
+  const char *place;
+}} mlc_error;
+static inline const char *mlc_status_text(int32_t status) {{
+  switch (status) {{
+    case MLC_OK: return "no error";
+    case MLC_RUN_TIME_ERROR: return "an error of the program: see error_site";
+    case MLC_OUT_OF_MEMORY: return "the arena is too small: see error_value";
+    case MLC_CANCELLED: return "cancelled";
+    case MLC_BAD_ARGUMENT: return "a size that the program does not take";
+    case MLC_WRONG_MACHINE: return "this machine lacks an instruction that the code needs";
+    case MLC_CUDA_ERROR: return "an error of the CUDA driver: see result";
+    default: return "an unknown status";
+  }}
+}}
+#endif"""
+
+CONTEXT = f"""#include <stdint.h>
+{STATUS}
 #ifndef MLC_CONTEXT /* the same in all headers of mlc */
 #define MLC_CONTEXT 1
 /* All zeros is a context without memory that nobody cancels. One call at a time uses it. */
@@ -259,29 +301,6 @@ typedef struct mlc_context {{
   int64_t error_extent;
   int64_t reserved[6];
 }} mlc_context;
-enum {{
-  MLC_OK = 0,
-  MLC_RUN_TIME_ERROR = 1, /* error_site says which */
-  MLC_OUT_OF_MEMORY = 2, /* error_value says how many bytes of arena */
-  MLC_CANCELLED = 3,
-  MLC_BAD_ARGUMENT = 4,
-  MLC_WRONG_MACHINE = {WRONG_MACHINE}
-}};
-typedef struct {{
-  const char *text;
-  const char *place;
-}} mlc_error;
-static inline const char *mlc_status_text(int32_t status) {{
-  switch (status) {{
-    case MLC_OK: return "no error";
-    case MLC_RUN_TIME_ERROR: return "an error of the program: see error_site";
-    case MLC_OUT_OF_MEMORY: return "the arena is too small: see error_value";
-    case MLC_CANCELLED: return "cancelled";
-    case MLC_BAD_ARGUMENT: return "a size that the program does not take";
-    case MLC_WRONG_MACHINE: return "this machine lacks an instruction that the code needs";
-    default: return "an unknown status";
-  }}
-}}
 #endif"""
 
 _CLASS = """#if defined(__cplusplus) && __cplusplus >= 202002L

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 WRONG_MACHINE = 5
 """What a program returns where the machine lacks an instruction."""
+CUDA_ERROR = 6
+"""What a program for a GPU returns where the driver refuses something."""
 
 PLAIN = {
     "x86_64": '"target-cpu"="x86-64" "target-features"="+sse2"',

@@ -21,10 +21,12 @@ from mlc.text import read_text
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from mlc.cuda_files import CudaProgram
+
 KINDS = {
     "ll": ".ll", "asm": ".s", "obj": ".o", "ptx": ".ptx", "header": ".h", "a": ".a", "so": ".so",
+    "c": ".c",
 }  # fmt: skip
-FOR_C = ("header", "a", "so")
 
 
 def kinds_of(text: str | None, target: Target) -> list[str]:
@@ -35,8 +37,9 @@ def kinds_of(text: str | None, target: Target) -> list[str]:
     for kind in kinds:
         if kind not in KINDS:
             raise UsageError(f"--emit {kind}: expected some of {', '.join(KINDS)}")
-        if kind not in (*backend_of(target).files, *FOR_C):
-            wanted = "a GPU, such as --target cuda:sm_90a" if kind == "ptx" else "a CPU"
+        if kind not in (*backend_of(target).files, *backend_of(target).for_c):
+            of_gpus = kind in ("ptx", "c")
+            wanted = "a GPU, such as --target cuda:sm_90a" if of_gpus else "a CPU"
             raise MlcError(f"--emit {kind} needs {wanted}; found {target.name}")
     return kinds
 
@@ -57,18 +60,33 @@ def build_program(
     """
     target = program.options.target
     kinds = kinds_of(emit, target)
-    for_c = None
-    if {"obj", *FOR_C} & set(kinds):
-        for_c = CProgram(program, team, captured=captured, weights=weights, lapack=lapack)
     places = _places(kinds, program.name, output)
-    if for_c is not None and for_c.in_file:
-        places.append(("weights", places[0][1].with_name(f"{program.name}.weights")))
+    known, for_c = backend_of(target).for_c, None
+    if "c" in known and set(known) & set(kinds):
+        for_c = _for_cuda(program, team, captured, weights)
+    elif set(known) & set(kinds):
+        for_c = CProgram(program, team, captured=captured, weights=weights, lapack=lapack)
+        if for_c.in_file:
+            places.append(("weights", places[0][1].with_name(f"{program.name}.weights")))
     for kind, path in places:
-        if for_c is not None and kind in ("obj", "weights", *FOR_C):
+        if for_c is not None and kind in ("weights", *known):
             path.write_bytes(for_c.written(kind, path.name))
         else:
             _written(kind, path, program.llvm(), target)
     return [path for _, path in places]
+
+
+def _for_cuda(
+    program: Levels, team: Team, captured: Sequence[NDArray[Any]], weights: Weights
+) -> CudaProgram:
+    """The program for C of a GPU."""
+    from mlc.cuda_files import CudaProgram
+
+    if team != "1":
+        raise UsageError(f"--threads {team}: a program for a GPU has one thread on the host")
+    if captured and weights != "arguments":
+        raise UsageError("the weights of a program for a GPU are arguments: --weights arguments")
+    return CudaProgram(program)
 
 
 def build_llvm(file: str, emit: str | None, output: str | None, target: str | None) -> list[Path]:

@@ -62,12 +62,16 @@ def launches_of_call(
     loops = lower()
     functions = {f.sym_name.data: f for f in loops.body.block.ops if isinstance(f, func.FuncOp)}
     plan = launch_plan(entry_function(loops), loops, fails=False)
+    return launches_of(functions, started(plan, tuple(symbols.values())), kernels, target)
+
+
+def started(plan: launch.LaunchPlan, sizes: Sequence[int]) -> list[Launch]:
+    """What a call with these sizes starts; what programs read is 0."""
     registers = [0] * plan.registers
     for register, value in plan.known:
         registers[register] = value
-    for number, size in enumerate(symbols.values()):
-        registers[launch.FIRST_SIZE + number] = size
+    registers[launch.FIRST_SIZE : launch.FIRST_SIZE + len(sizes)] = sizes
     notes = _Notes()
     with suppress(ProgramError):  # an error that such sizes meet ends a call there
         run_steps(plan.steps, registers, notes)
-    return launches_of(functions, notes.found, kernels, target)
+    return notes.found

@@ -118,8 +118,8 @@ def _build(to: argparse.ArgumentParser) -> None:
     _add_program(to, "; FILE.ll as show prints it")
     to.add_argument(
         "--emit", metavar="KINDS",
-        help="of ll, asm, ptx, and for C obj, header, a, so; several with commas (default: obj, and"
-        " ptx for a GPU)",
+        help="of ll, asm, ptx, and for C obj, header, a, so, for CUDA c, header; several with"
+        " commas (default: obj, and ptx for a GPU)",
     )  # fmt: skip
     to.add_argument(
         "-o", "--output", metavar="PATH",

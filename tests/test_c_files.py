@@ -382,8 +382,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     options = ["--target", TARGET, "-o", f"{stem}.o"]
     assert main(["build", str(source), *options]) == 0
     assert not list(ObjectFile.read((tmp_path / "two.o").read_bytes()).undefined())
-    assert main(["build", str(source), "--target", "h200", "--emit", "header", "-o", stem]) == 1
-    assert "a program for C" in capsys.readouterr().err
+    assert main(["build", str(source), "--target", "h200", "--emit", "a", "-o", stem]) == 1
+    assert "--emit a needs a CPU" in capsys.readouterr().err
 
 
 @compiler
