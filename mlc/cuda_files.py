@@ -19,7 +19,7 @@ from mlc.dialects import abi, launch
 from mlc.dialects.errors import MlcError
 from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, Register, Step, TensorMap
 from mlc.dialects.program import entry_function, result_names
-from mlc.dialects.target import GpuTarget
+from mlc.dialects.target.attribute import as_gpu
 from mlc.error_sites import sites_of
 from mlc.levels import Levels
 from mlc.lowering.gpu import emit_gpu
@@ -42,9 +42,7 @@ class CudaProgram:
     """A program for a GPU, as C sees it. MlcError where C cannot have it."""
 
     def __init__(self, program: Levels) -> None:
-        target = program.options.target
-        assert isinstance(target, GpuTarget)
-        self.target = target
+        self.target = target = as_gpu(program.options.target, "a program for CUDA")
         self.name = checked_name(program.name)
         self.program = program
         self.loops = program.loops()

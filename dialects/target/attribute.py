@@ -151,7 +151,11 @@ def as_cpu(target: Target, asking: str) -> CpuTarget:
 
 def gpu_of(module: ModuleOp, asking: str) -> GpuTarget:
     """The module's target, which must be a GPU; MlcError says who is asking for one."""
-    target = target_of(module)
+    return as_gpu(target_of(module), asking)
+
+
+def as_gpu(target: Target, asking: str) -> GpuTarget:
+    """A module's target as `gpu_of` gives it."""
     if isinstance(target, GpuTarget):
         return target
     raise MlcError(f"{asking} is for GPUs: found a module for the CPU {target.name}; see --target")
