@@ -9,6 +9,7 @@ made by native code: entry.ll checks arguments, replay.ll starts the kernels.
 from __future__ import annotations
 
 from mlc.runtime.cuda.driver import GpuError, described_gpu, device, gpu_target
-from mlc.runtime.cuda.program import LoadedProgram, load_program
+from mlc.runtime.cuda.load import load_program
+from mlc.runtime.cuda.program import LoadedProgram
 
 __all__ = ["GpuError", "LoadedProgram", "described_gpu", "device", "gpu_target", "load_program"]

@@ -12,12 +12,11 @@ from mlc.dialects import abi
 from mlc.dialects.dtypes import DType, named_dtype
 from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, LaunchPlan, TensorMap
 from mlc.dialects.signature import EntrySignature, solve, solved
-from mlc.dialects.target.gpu import GpuTarget
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime import layout
 from mlc.runtime.cuda.arguments import PYTHON_TYPES, Argument, NotTakenError, argument_of
 from mlc.runtime.cuda.dlpack import DeviceArray, View, exporter
-from mlc.runtime.cuda.driver import Device, device
+from mlc.runtime.cuda.driver import Device
 from mlc.runtime.cuda.entry import (
     NUMBER_DTYPES,
     Entry,
@@ -29,7 +28,7 @@ from mlc.runtime.cuda.entry import (
     work_stream,
 )
 from mlc.runtime.cuda.interpret import ProgramError, run_steps
-from mlc.runtime.cuda.native import Function, GpuError
+from mlc.runtime.cuda.native import Function
 from mlc.runtime.cuda.pool import Block, current_stream
 from mlc.runtime.cuda.recording import Address, Launched, Recorder
 from mlc.runtime.cuda.replay import Replay
@@ -59,35 +58,6 @@ class _Out:
     pointer: int
     dtype: DType
     shape: tuple[int, ...]
-
-
-def load_program(
-    plan: LaunchPlan,
-    ptx: Mapping[str, str],
-    signature: EntrySignature,
-    target: GpuTarget,
-    *,
-    slow: Callable[..., object],
-    on_error: OnError,
-    arena_bytes: ArenaBytes | None = None,
-) -> LoadedProgram:
-    """
-    The program on this process's GPU. GpuError where there is none, or another one than the
-    program is for. `ptx`: of each kernel, by name.
-
-    `slow` gets the arguments that the program does not take. `on_error` raises for a run-time error
-    of the kernels. `arena_bytes`: what is between kernels, for an error where there is no room.
-    """
-    found = device()
-    have, want = found.compute_capability, target.compute_capability
-    if have < want or (target.arch_specific and have != want):
-        raise GpuError(
-            f"the program is compiled for {target.sm}, the GPU ({found.name}) has compute "
-            f'capability {have}; compile it with target="cuda"'
-        )
-    return LoadedProgram(
-        found, plan, ptx, signature, slow=slow, on_error=on_error, arena_bytes=arena_bytes
-    )
 
 
 class LoadedProgram:
@@ -171,6 +141,24 @@ class LoadedProgram:
                 return self._run(args, arguments, symbols)
             except MemoryError as error:
                 raise MemoryError(f"{error}; {self._needs(arguments, symbols)}") from None
+            finally:
+                self._entry.set_busy(False)
+
+    def call_at(
+        self, inputs: Sequence[int], sizes: Sequence[int], outs: Sequence[int], stream: int
+    ) -> None:
+        """
+        A call on memory of the device, whose addresses nobody checks: multiples of
+        `POINTER_ALIGNMENT`; arrays without gaps; a size for each symbol. A result that is written
+        over an argument has its address.
+        """
+        self.check_error()
+        self._calls += 1
+        with self._device.active():
+            self._entry.set_busy(True)
+            try:
+                self._stream = stream
+                self._started(list(sizes), [*inputs, *outs])
             finally:
                 self._entry.set_busy(False)
 
@@ -272,14 +260,21 @@ class LoadedProgram:
         self, args: Sequence[object], arguments: list[Argument], symbols: dict[str, int]
     ) -> object:
         signature = self._signature
-        stream = self._stream = self._on_stream(arguments)
+        self._stream = self._on_stream(arguments)
         keep: list[Block] = []
         sizes = [symbols[name] for name in signature.symbols]
         sizes += [arguments[k].strides[axis] for k, axis in signature.strided]
         inputs = self._placed(arguments, keep)
         outs = self._places(symbols, inputs, on_device=any(a.device for a in arguments))
         bases = [*inputs, *(out.pointer for out in outs)]
-        key = (stream, *sizes)
+        replay = self._started(sizes, bases)
+        if replay is not None:
+            self._record(replay, arguments, outs)
+        return self._results(args, arguments, outs)
+
+    def _started(self, sizes: list[int], bases: list[int]) -> Replay | None:
+        """Starts a call; what makes it again, unless that depends on data."""
+        key = (self._stream, *sizes)
         replay = self._replays.pop(key, None)
         if replay is None:
             replay = self._followed(sizes, bases)
@@ -290,8 +285,7 @@ class LoadedProgram:
             while len(self._replays) > MOST_REPLAYS:
                 del self._replays[next(iter(self._replays))]
                 self._entry.keep(list(self._replays.values()))
-            self._record(replay, arguments, outs)
-        return self._results(args, arguments, outs)
+        return replay
 
     def _followed(self, sizes: list[int], bases: list[int]) -> Replay | None:
         """Follows the launch plan; what makes the call again, unless that depends on data."""

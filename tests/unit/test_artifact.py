@@ -21,7 +21,7 @@ from mlc.frontend.importers.mlir import signature_of
 from mlc.memory import memory_plan_of
 from mlc.options import Options
 from mlc.runtime.cache import object_cache
-from mlc.runtime.cuda import GpuError, program
+from mlc.runtime.cuda import GpuError, load
 from mlc.runtime.interpret import entry_function
 from mlc.runtime.jit import LoadError
 from mlc.runtime.probe import host_target
@@ -76,7 +76,7 @@ def compiled(module: ModuleOp, target: Target) -> Executable:
 def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """A device that runs no kernels, and a cache of its own."""
     device = FakeDevice()
-    monkeypatch.setattr(program, "device", lambda: device)
+    monkeypatch.setattr(load, "device", lambda: device)
     with knobs.scope(cache_dir=tmp_path):
         yield device
 

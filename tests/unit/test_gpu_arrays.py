@@ -21,7 +21,7 @@ from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import OpBuilder
-from mlc.runtime.cuda import driver, program
+from mlc.runtime.cuda import driver, load
 from mlc.runtime.cuda.dlpack import dtype_word, view_of
 from tests.every_op.native import Argument, function_module, signature_of, to_plan
 from tests.gpu.native import gpu_program, not_taken, on_error, ptx_of
@@ -37,18 +37,18 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
     device = FakeDevice()
     device.name = "NVIDIA H200"
     monkeypatch.setattr(driver, "device", lambda: device)
-    monkeypatch.setattr(program, "device", lambda: device)
+    monkeypatch.setattr(load, "device", lambda: device)
     return device
 
 
-def _load(arguments: Sequence[Argument], body: Any) -> program.LoadedProgram:
+def _load(arguments: Sequence[Argument], body: Any) -> load.LoadedProgram:
     target = named_target("h200")
     assert isinstance(target, GpuTarget)
     module = function_module(arguments, body, ("n",))
     signature = signature_of(module)
     compiled = gpu_program(to_plan(module), target)
     ptx = ptx_of(compiled, target)
-    return program.load_program(
+    return load.load_program(
         compiled.plan, ptx, signature, target, slow=not_taken, on_error=on_error
     )
 

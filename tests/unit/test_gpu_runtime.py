@@ -23,7 +23,7 @@ from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.library import ROUTINES
 from mlc.dialects.tensor.op import OpBuilder
-from mlc.runtime.cuda import driver, program
+from mlc.runtime.cuda import driver, load, program
 from mlc.runtime.cuda.driver import nearest_row
 from mlc.runtime.cuda.interpret import ProgramError, run_steps
 from tests.every_op.native import Argument, function_module, signature_of, to_plan
@@ -97,11 +97,11 @@ def _raise(site: int, value: int, extent: int) -> NoReturn:
 
 
 def _load(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, module: Any) -> Any:
-    monkeypatch.setattr(program, "device", lambda: device)
+    monkeypatch.setattr(load, "device", lambda: device)
     signature = signature_of(module)
     compiled = gpu_program(to_plan(module), H200)
     ptx = ptx_of(compiled, H200)
-    return program.load_program(
+    return load.load_program(
         compiled.plan,
         ptx,
         signature,

@@ -23,6 +23,12 @@ def draw_mask(sizes: Sequence[int], rate: float) -> Any:
     return torch.empty(sizes, dtype=torch.bool).bernoulli_(1 - rate)
 
 
+def draw_mask_as(sizes: Sequence[int], rate: float, dtype: Any, device: Any) -> Any:
+    """The same on a GPU, where the bits are those of a dropout of such a tensor."""
+    torch = import_module("torch")
+    return torch.native_dropout(torch.ones(sizes, dtype=dtype, device=device), rate, True)[1]
+
+
 def dropped(x: Any, mask: Any, rate: float) -> Any:
     """What is left of x where a mask says so."""
     return x * mask * (0.0 if rate == 1 else 1 / (1 - rate))
@@ -51,7 +57,11 @@ def with_masks_first(module: Any) -> None:
 def _take_apart(graph: Any, node: Node, x: Node, rate: float, found: Any, mask: Any) -> None:
     said = {k: v for k, v in node.meta.items() if k != "val"}
     with graph.inserting_before(node):
-        drawn = graph.call_function(draw_mask, (tuple(mask.shape), rate))
+        if mask.device.type == "cpu":
+            drawn = graph.call_function(draw_mask, (tuple(mask.shape), rate))
+        else:
+            drawn_as = tuple(mask.shape), rate, found.dtype, mask.device
+            drawn = graph.call_function(draw_mask_as, drawn_as)
         left = graph.call_function(dropped, (x, drawn, rate))
     drawn.meta, left.meta = {**said, "val": mask}, {**said, "val": found}
     for user in list(node.users):

@@ -125,7 +125,8 @@ def form_of(tensor: Any) -> Form | None:
     """The form of a tensor of a graph's meta data; None where we do not take such tensors."""
     torch = import_module("torch")
     name = dtype_name(tensor.dtype)
-    plain = tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_neg()
+    known = tensor.device.type in ("cpu", "cuda")
+    plain = tensor.layout is torch.strided and known and not tensor.is_neg()
     if name is None or not plain or (tensor.dtype.is_complex and tensor.is_conj()):
         return None
     dims = [dim_of(size) for size in tensor.shape]

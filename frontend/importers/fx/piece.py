@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from itertools import accumulate
 from operator import mul
@@ -15,6 +16,7 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.errors import CompilerBug
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.spec import TensorSpec
+from mlc.frontend.importers.fx.devices import DeviceEntry, aligned, one_device
 from mlc.frontend.importers.fx.forms import Form, dim_of, form_of
 from mlc.frontend.importers.fx.run import Refused, Run, is_size, symbols_in
 from mlc.frontend.importers.fx.stages import is_store
@@ -46,6 +48,7 @@ class Piece:
             )
         )
         self.outputs = list(outside)
+        self.device = one_device(nodes)
         self.forms = [_form(node) for node in self.inputs]
         self.results = [_form(node) for node in self.outputs]
         self.written = [self.inputs.index(n.args[0]) for n in self.stores]
@@ -62,7 +65,8 @@ class Piece:
         # of sizes that are no axis of an input: arrays that nobody reads say them
         extra = [TensorSpec(d, dtype="u8") for d in sorted(beside - plain, key=str)]
         self.extra = [0] * len(extra)
-        return compile_function(self._traced).lower(tuple(specs), tuple(extra))
+        target = "host" if self.device.type == "cpu" else "cuda"
+        return compile_function(target=target)(self._traced).lower(tuple(specs), tuple(extra))
 
     def compile(self) -> None:
         """Makes code of what was traced."""
@@ -77,9 +81,14 @@ class Piece:
         self.executable = executable
         self.symbols: tuple[str, ...] = signature.symbols
         self.assumed = signature.assumed
-        self._entry = PointerEntry(executable.entry, len(signature.args), len(signature.results))
         torch = import_module("torch")
         self._empty, self._data_ptr = torch.empty_strided, torch.Tensor.data_ptr
+        if self.device.type == "cpu":
+            entry, results = executable.entry, len(signature.results)
+            self._entry = PointerEntry(entry, len(signature.args), results)
+        else:
+            self._empty = partial(torch.empty_strided, device=self.device)
+            self._entry = DeviceEntry(executable.entry, len(self.symbols), self.device)
         self._copied = [k for k, form in enumerate(self.forms) if not form.dense]
         self._gaps = [k for k, form in enumerate(self.results) if not form.dense]
         self._made = [_Made(node.meta["val"], form.dense)
@@ -106,6 +115,7 @@ class Piece:
         """The results, for tensors in the order of `inputs`."""
         for k in self._copied:
             tensors[k] = tensors[k].contiguous()
+        moved = [] if self.device.type == "cpu" else aligned(tensors)
         sizes, shapes = self._fixed or self._plan(symbols)
         results = [self._empty(size, step, dtype=kind) for size, step, kind in shapes]
         if self.written or self.extra:
@@ -114,6 +124,9 @@ class Piece:
             self._entry(addresses, sizes, places)
         else:
             self._entry(map(self._data_ptr, tensors), sizes, map(self._data_ptr, results))
+        for k, tensor in moved:
+            if k in self.written:
+                tensor.copy_(tensors[k])
         for k in self._gaps:
             results[k] = self._made[k].spread(results[k], symbols)
         return results
@@ -156,7 +169,7 @@ class _Made:
         """What was computed, with the strides that the graph says."""
         strides = [size_now(n, symbols) for n in self._strides]
         empty = import_module("torch").empty_strided
-        return empty(found.shape, strides, dtype=self._dtype).copy_(found)
+        return empty(found.shape, strides, dtype=self._dtype, device=found.device).copy_(found)
 
 
 def size_said(size: Any) -> Any:
