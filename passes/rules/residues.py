@@ -95,7 +95,7 @@ class Residues:
         point = tuple(np.ogrid[tuple(slice(n) for n in space)])
         value = cast("Array", op.element(self, cast("Point", point)))
         value = np.broadcast_to(value, (*space, *self.last(value)))
-        return self.reduced(op, value, space) if isinstance(op, Reduction) else value
+        return self.reduced(op, value, len(op.shape)) if isinstance(op, Reduction) else value
 
     def last(self, x: Array) -> tuple[int, ...]:
         """The axis of the moduli, if the array is one of residues."""
@@ -120,13 +120,12 @@ class Residues:
         found = [self.number(Fraction(x)) for x in array.ravel().tolist()]
         return np.array(found, np.uint64).reshape(*array.shape, len(self.moduli))
 
-    def reduced(self, op: Reduction, value: Array, space: tuple[int, ...]) -> Array:
-        """Summands combined along the last axes, by the op's monoid."""
-        monoid, dtype = op.combiner(), op.summand()
-        kept = space[: len(op.shape)]
-        count = math.prod(space[len(kept) :])
-        flat = value.reshape(*kept, count, *self.last(value))
-        axis = len(kept)
+    def reduced(self, op: Reduction, value: Array, axis: int) -> Array:
+        """Summands combined along the axes from this one on, by the op's monoid."""
+        monoid, dtype, last = op.combiner(), op.summand(), self.last(value)
+        kept, summed = value.shape[:axis], value.shape[axis : value.ndim - len(last)]
+        count = math.prod(summed)
+        flat = value.reshape(*kept, count, *last)
         state: tuple[Any, ...] = ()
         if count == 0:
             state = tuple(self.constant(n, dtype) for n in monoid.identity(dtype))

@@ -75,7 +75,7 @@ def reshape_of_transpose(op: ReshapeOp, b: Rewrite) -> SSAValue | None:
         return b(ReshapeOp, inner.x, declared=tensor_of(op.result))
     if not isinstance(inner.x, BlockArgument):
         return None
-    groups = _regrouped(shape_of(op.x.type), op.shape)
+    groups = regrouped(shape_of(op.x.type), op.shape)
     if groups is None:
         return None
     for before, _ in groups:
@@ -92,7 +92,7 @@ def reshape_of_transpose(op: ReshapeOp, b: Rewrite) -> SSAValue | None:
     return b(TransposeOp, flat, letters=f"{letters_}->{result}")
 
 
-def _regrouped(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]] | None:
+def regrouped(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]] | None:
     """
     The shortest runs of axes, before and after a reshape, that hold as many elements each; None
     where a run has axes on one side alone.
@@ -129,7 +129,7 @@ def regrouped_slice(before: Shape, after: Shape, place: Place) -> tuple[Shape, P
     axis, offset, total = place
     if any(dim.constant == 0 for dim in (*before, *after)):
         return None
-    for left, right in _regrouped(before, after) or ():
+    for left, right in regrouped(before, after) or ():
         if left == [axis] and right:
             inner = product(after[k] for k in right[1:])
             start, size = offset.exact_quotient(inner), total.exact_quotient(inner)

@@ -1,0 +1,167 @@
+"""Programs that are wrong in some regions: which are found, and what corrections make of them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Region, SSAValue
+
+from mlc.dialects.dims import shape_of
+from mlc.dialects.program import entry_function
+from mlc.passes.partial.compare import (
+    Pair,
+    PartialError,
+    compare,
+    enumerate_positions,
+    pair_of,
+    wrong_positions,
+)
+from mlc.passes.partial.correct import corrected, wrong_boxes
+from mlc.runtime.interpret import interpret
+from mlc.text import parse_text
+from tests.mutant_programs import CASES, Case, mask, transposed, vectors, x
+from tests.random_partial import random_pair
+
+RELU = """%o = mlc.constant dense<0.0> : tensor<8xf64>
+%r = mlc.max %a, %o : tensor<8xf64>
+"""
+MAX = """%m = mlc.reduce "max" "a->" %x : tensor<24xf64> -> tensor<f64>
+%r = mlc.broadcast "->a" %m : tensor<f64> -> tensor<8xf64>
+"""
+OPEN = """func.func @f(%x: tensor<?xf32, #mlc.dims<"N">>) -> tensor<?xf32, #mlc.dims<"N">> {
+  %r = mlc.neg %x : tensor<?xf32, #mlc.dims<"N">>
+  func.return %r : tensor<?xf32, #mlc.dims<"N">>
+}
+"""
+
+
+def pair(case: Case) -> Pair:
+    functions = [entry_function(parse_text(t, "f.mlir")) for t in (case.original, case.mutant)]
+    return pair_of(*functions)
+
+
+def sizes(value: SSAValue) -> tuple[int, ...]:
+    return tuple(n.evaluate({}) for n in shape_of(value.type))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exactly_the_wrong_regions_are_found(name: str) -> None:
+    case = CASES[name]
+    both = pair(case)
+    found = compare(both)
+    assert not found.why
+    wrong = wrong_boxes(found)
+    said = sorted(",".join(map(str, box)) for box in wrong)
+    assert said == sorted(case.wrong)
+    # by enumeration: right regions are right everywhere, wrong ones wrong but where both meet
+    listed = enumerate_positions(both)
+    shape = sizes(both.left)
+    regions = mask(shape, wrong)
+    positions = mask(shape, [box for box, is_right in listed.regions() if not is_right])
+    assert not (positions & ~regions).any()
+    assert (regions & ~positions).sum() == case.agrees
+    assert found.bound < 1e-14
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_corrections_make_it_the_original(name: str) -> None:
+    case = CASES[name]
+    both = pair(case)
+    found = compare(both)
+    module = corrected(both, found, "f")
+    module.verify()
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal(sizes(x)) for x in both.arguments]
+    (wanted,) = interpret(parse_text(case.original, "f.mlir"), arrays)
+    (result,) = interpret(parse_text(str(module), "f.mlir"), arrays)
+    if found.equivalence == "exact":
+        assert np.array_equal(result, wanted)
+    else:
+        np.testing.assert_allclose(result, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_one_position_of_a_region_proves_nothing() -> None:
+    """Nor do two, where sums are of two reads: as many are tested as there are slopes."""
+    both = pair(CASES["sums of two, equal at two positions"])
+    found = compare(both)
+    differs, _, _ = wrong_positions(both)
+    assert differs.tolist() == [False, False, True, True]
+    assert found.tested == len({1, -1, 2, -2})
+    assert compare(pair(CASES["equal at the first position"])).tested == 2
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_random_pairs_against_enumeration(first: int) -> None:
+    check_pairs(range(first, first + 20))
+
+
+@pytest.mark.slow
+def test_more_random_pairs_against_enumeration() -> None:
+    check_pairs(range(60, 3000))
+
+
+def check_pairs(seeds: Sequence[int]) -> None:
+    """No wrong position in a right region, a wrong one in each wrong region, and corrections."""
+    rng = np.random.default_rng(2)
+    for seed in seeds:
+        both = random_pair(seed)
+        found, listed = compare(both), enumerate_positions(both)
+        shape = sizes(both.left)
+        positions = mask(shape, [box for box, is_right in listed.regions() if not is_right])
+        for box, is_right in found.regions():
+            assert positions[mask(shape, [box])].any() != is_right, (seed, box)
+        module = corrected(both, found, "f")
+        arrays = [rng.integers(-9, 9, sizes(x)).astype(float) for x in both.arguments]
+        (wanted,), (result,) = interpret(as_module(both), arrays), interpret(module, arrays)
+        assert np.array_equal(result, wanted), seed
+
+
+def as_module(both: Pair) -> ModuleOp:
+    """The original, which is taken out of the pair."""
+    both.block.add_op(ReturnOp(both.left))
+    kinds = [x.type for x in both.arguments]
+    return ModuleOp([FuncOp("f", (kinds, [both.left.type]), Region(both.block))])
+
+
+FAULTS: dict[str, tuple[str, str, str]] = {
+    "other arguments": (
+        vectors(x(0, 1)),
+        transposed("mk,kn->mn"),
+        "the mutant takes (tensor<4x4xf64>, tensor<4x4xf64>); expected (tensor<24xf64>,",
+    ),
+    "another result": (
+        vectors(x(0, 1)),
+        vectors(x(0, 1, 9), 9),
+        "the mutant gives tensor<9xf64>; expected tensor<8xf64>, as the original",
+    ),
+    "open sizes": (
+        OPEN,
+        OPEN,
+        "@f: mlc.neg; expected tensor ops on sizes that are known, without loops",
+    ),
+    "too many comparisons": (
+        vectors(MAX),
+        vectors(MAX),
+        "46 comparisons of numbers meet in an element",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_cannot_be_compared_is_refused(name: str) -> None:
+    original, mutant, said = FAULTS[name]
+    with pytest.raises(PartialError) as error:
+        compare(pair(Case(original, mutant, ())))
+    assert said in str(error.value)
+
+
+def test_functions_that_are_no_sums_are_enumerated() -> None:
+    """relu(x[v]) and relu(x[2 v]); the doubt that comparisons leave is in the bound."""
+    sides = [x(0, step, 8, "a") + RELU for step in (1, 2)]
+    found = compare(pair(Case(vectors(sides[0]), vectors(sides[1]), ())))
+    assert "mlc.max" in found.why
+    assert [",".join(map(str, box)) for box in wrong_boxes(found)] == ["1:8"]
+    assert found.tests > 20
+    assert found.bound < 1e-8
