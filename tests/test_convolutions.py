@@ -43,6 +43,8 @@ CASES = {
     "one image": Case((1, 16, 20, 20), (16, 16, 5, 5), {"padding": 2}),
     "few channels": Case((2, 3, 34, 34), (16, 3, 7, 7), {"padding": 3, "stride": 2}),
     "line": Case((3, 16, 90), (24, 16, 5), {"padding": 2}),
+    "one line": Case((1, 64, 60), (64, 64, 3), {"dilation": 2}),
+    "one row": Case((1, 64, 3, 60), (64, 64, 3, 3), {"dilation": (1, 2)}),
     "volume": Case((2, 8, 6, 9, 20), (16, 8, 3, 2, 3), {"padding": 1}),
     "each channel": Case((2, 16, 14, 14), (16, 1, 3, 3), {"padding": 1, "groups": 16}),
 }  # fmt: skip

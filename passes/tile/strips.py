@@ -133,6 +133,8 @@ def _shape(op: Product, windows: Windows, known: Mapping[str, int]) -> Shape | N
     rows, width = free.get(ROW) or 1, free[along] or 1
     if inner > rows * width:
         return None  # windows larger than what slides: of a gradient to weights
+    if batch == 1 and ROW not in free:
+        return None  # one strip: tile programs have no axis of one place that it would be cut from
     return Shape(
         windows.operand, batch, rows, width, free["m" if along == "n" else "n"] or 1,
         depth, depth // inner, (strides[0], strides[1]),
