@@ -142,6 +142,20 @@ def _blame(args: argparse.Namespace) -> int:
     return 1
 
 
+def _mutants(args: argparse.Namespace) -> int:
+    from mlc.command_line import UsageError, options_given
+    from mlc.mutants import of_command_line
+    from mlc.programs import open_program
+
+    if args.tests < 1:
+        raise UsageError(f"--tests {args.tests}: expected 1 or more")
+    given = None
+    if args.mutant is not None:
+        given = open_program(args.mutant, args.spec, options_given(args))
+    print(*of_command_line(_program(args), given, args.tests, args.output), sep="\n")
+    return 0
+
+
 def _program(args: argparse.Namespace, weights: str = "constants") -> Opened:
     """The program that a command line names, with the sizes that it says; `weights`: of a model."""
     from mlc.command_line import options_given, sizes_of
@@ -213,6 +227,7 @@ COMMANDS: dict[str, Command] = {
     "why-not": _why_not,
     "tile": _tile,
     "blame": _blame,
+    "mutants": _mutants,
     "machine": _machine,
     "rules": _rules,
     "cache": _cache,

@@ -190,6 +190,22 @@ def _blame(to: argparse.ArgumentParser) -> None:
     _add_options(to)
 
 
+def _mutants(to: argparse.ArgumentParser) -> None:
+    _add_program(to)
+    to.add_argument(
+        "mutant", nargs="?", metavar="MUTANT",
+        help="the one program to compare (default: those that are found for its convolutions)",
+    )  # fmt: skip
+    to.add_argument(
+        "--tests", type=int, default=2, metavar="T", help="of each position (default: 2)"
+    )
+    to.add_argument(
+        "-o", "--output", metavar="FILE.mlir", help="write the fastest one, with corrections"
+    )
+    _add_types(to)
+    _add_options(to)
+
+
 def _machine(to: argparse.ArgumentParser) -> None:
     to.add_argument(
         "--measure", action="store_true", help="measure its rates and loops again (about a minute)"
@@ -235,6 +251,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "why-not": ("say why two lines do not share a kernel", _why_not),
     "tile": ("say how a product of matrices may be cut, and what each way should take", _tile),
     "blame": ("find the pass and the rule that compile a program wrong", _blame),
+    "mutants": ("find programs that are right at most positions, and correct them", _mutants),
     "machine": ("print what mlc knows of this machine", _machine),
     "rules": ("verify rewrite rules, or print them as a table", _rules),
     "cache": ("look at, check or empty the cache of compiled code", _cache),

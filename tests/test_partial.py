@@ -16,12 +16,14 @@ from mlc.passes.partial.compare import (
     compare,
     enumerate_positions,
     pair_of,
+    share_at,
     wrong_positions,
 )
 from mlc.passes.partial.correct import corrected, wrong_boxes
+from mlc.passes.partial.mutants import mutants
 from mlc.runtime.interpret import interpret
 from mlc.text import parse_text
-from tests.mutant_programs import CASES, Case, mask, transposed, vectors, x
+from tests.mutant_programs import CASES, Case, conv, mask, padded, transposed, vectors, x
 from tests.random_partial import random_pair
 
 RELU = """%o = mlc.constant dense<0.0> : tensor<8xf64>
@@ -165,3 +167,52 @@ def test_functions_that_are_no_sums_are_enumerated() -> None:
     assert [",".join(map(str, box)) for box in wrong_boxes(found)] == ["1:8"]
     assert found.tests > 20
     assert found.bound < 1e-8
+
+
+IMAGES = {
+    "dilated": ("nc(y+2i)(x+2j),fcij->nfyx", "2x3x13x12", "4x3x3x3", "2x4x9x8"),
+    "strided": ("nc(2y+i)(2x+j),fcij->nfyx", "2x3x11x10", "4x3x3x3", "2x4x5x4"),
+    "grouped": ("ngc(y+2i)(x+j),gfcij->ngfyx", "2x2x3x11x6", "2x4x3x3x3", "2x2x4x7x4"),
+    "a line": ("nyc(x+3i),fic->nyfx", "2x3x2x19", "4x4x2", "2x3x4x10"),
+}
+FEWEST = {"dilated": 25, "strided": 20, "grouped": 12, "a line": 12}
+RIGHT = {
+    "dilated": ("in 2 phases", "in 2 phases as images", "as one axis with the batch"),
+    "strided": ("in 2 phases that are summed", "as one axis with the batch"),
+    "grouped": ("in 2 phases", "in 2 phases as images", "as one axis with the batch"),
+    "a line": ("in 3 phases", "in 3 phases as images", "as one axis with the batch"),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_mutants_of_convolutions(name: str) -> None:
+    """All have the type; those of the documents are right at most positions, and corrected."""
+    letters, image, weights, result = IMAGES[name]
+    original = conv(letters, *(f"{dims}xf64" for dims in (image, weights, result)))
+    function = entry_function(parse_text(original, "f.mlir"))
+    found = list(mutants(function))
+    assert len(found) >= FEWEST[name]
+    rng = np.random.default_rng(3)
+    arrays = [rng.integers(-4, 5, sizes(x)).astype(float) for x in function.body.block.args]
+    (wanted,) = interpret(parse_text(original, "f.mlir"), arrays)
+    right: set[str] = set()
+    for mutant in found:
+        mutant.function.verify()
+        both = pair_of(function, mutant.function)
+        if share_at(both, 16) < 0.6:
+            continue
+        comparison = compare(both)
+        assert not comparison.why
+        right.add(mutant.says.partition(", dilation ")[2].partition(", ")[2])
+        (y,) = interpret(corrected(both, comparison, "f"), arrays)
+        assert np.array_equal(y, wanted), mutant.says
+    assert right >= set(RIGHT[name])
+
+
+def test_zeros_around_images_are_left_out_and_put_back() -> None:
+    """The border is wrong, and what is in it is computed by ops that read the zeros."""
+    function = entry_function(parse_text(padded(1, 1), "f.mlir"))
+    ending = "axis 2 with stride 1, dilation 1, without its zeros"
+    (found,) = (m for m in mutants(function) if m.says.endswith(ending))
+    wrong = wrong_boxes(compare(pair_of(function, found.function)))
+    assert {",".join(map(str, box)) for box in wrong} == {"0:2,0:4,0", "0:2,0:4,8"}

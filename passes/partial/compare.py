@@ -153,6 +153,14 @@ def compare(pair: Pair, tests: int = TESTS) -> Comparison:
     return Comparison(cuts, wrong, len(flat), tests, degree, bound, equivalence)
 
 
+def share_at(pair: Pair, count: int) -> float:
+    """How many of some positions, always the same ones, are right in one test."""
+    sizes = [n.evaluate({}) for n in shape_of(pair.left.type)]
+    points = np.random.default_rng(0).integers(0, sizes, (count, len(sizes)))
+    differs = _run(pair, 0, lambda run: _differ_at(run, pair, points))
+    return float(1 - differs.mean())
+
+
 def _differ_at(run: AtPoints, pair: Pair, points: Array) -> Array:
     x, y = (run.elements(value, points) for value in (pair.left, pair.right))
     return (x != y).reshape(len(points), -1).any(1)

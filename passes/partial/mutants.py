@@ -38,12 +38,14 @@ class Form:
     dilation: int
     phases: int = 1
     summed: bool = False  # the phases, which the window is split into as well
+    apart: bool = False  # the phases, as images of their own
     with_batch: bool = False
     without_zeros: bool = False
 
     def __str__(self) -> str:
         said = [f"stride {self.stride}, dilation {self.dilation}"]
-        said += [f"in {self.phases} phases{' that are summed' * self.summed}"] * (self.phases > 1)
+        how = " that are summed" if self.summed else " as images" if self.apart else ""
+        said += [f"in {self.phases} phases{how}"] * (self.phases > 1)
         said += ["as one axis with the batch"] * self.with_batch
         said += ["without its zeros"] * self.without_zeros
         return ", ".join(said)
@@ -89,6 +91,8 @@ def _forms(op: ConvOp, axes: Sequence[int]) -> Iterator[Form]:
                         form = Form(s, d, count, with_batch=with_batch, without_zeros=without_zeros)
                         if form != Form(stride, dilation):
                             yield form
+                if count > 1:
+                    yield Form(s, d, count, apart=True)
 
 
 def _coefficients(op: ConvOp, axis: int) -> tuple[int, int]:
@@ -223,13 +227,19 @@ class _Rewritten:
         if self.form.summed:
             self.after.append(lambda y: self.fitted(y, letter, count))
             return
-        place = self.result.index(letter)
-        self.result = f"{self.result[: place + 1]}{phase}{self.result[place + 1 :]}"
+        before, place = self.result, self.result.index(letter)
+        within = f"{before[: place + 1]}{phase}{before[place + 1 :]}"
+        self.result = f"{phase}{before}" if self.form.apart else within
+        if self.form.apart:
+            k, rank = axis + 1, len(self.axes)
+            self.x = self.moved(self.x, [k, *(j for j in range(rank) if j != k)])
+            self.axes.insert(0, self.axes.pop(k))
 
         def undo(y: SSAValue) -> SSAValue:
-            k, sizes = self.result.index(letter), sizes_of(y)
-            y = self.shaped(y, [*sizes[:k], sizes[k] * phases, *sizes[k + 2 :]])
-            self.result = self.result.replace(phase, "")
+            y = self.moved(y, [self.result.index(c) for c in within])
+            sizes = sizes_of(y)
+            y = self.shaped(y, [*sizes[:place], sizes[place] * phases, *sizes[place + 2 :]])
+            self.result = before
             return self.fitted(y, letter, count)
 
         self.after.append(undo)

@@ -185,6 +185,7 @@ HELP: dict[str, tuple[str, ...]] = {
     "build": ("--emit", "--output", "FILE.ll", "ptx", "--spec"),
     "explain": ("--json", "--html", "--output", "--sizes", "--fusion"),
     "why-not": ("FILE:LINE", "--of", "--measure", "--json", "--target"),
+    "mutants": ("FILE", "MUTANT", "--tests", "--output", "--target"),
     "machine": ("--measure",),
     "rules": ("verify", "table", "--write", "FILE"),
     "cache": ("info", "clear", "verify"),
