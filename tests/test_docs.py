@@ -39,6 +39,7 @@ EXECUTABLE = (
     "stablehlo",
     "onnx",
     "rules",
+    "partial-equivalence",
 )
 
 

@@ -9,7 +9,10 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Region, SSAValue
 
 from mlc.dialects.dims import shape_of
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
+from mlc.frontend.call.compile import settings_of
+from mlc.frontend.call.lowered import options_of
 from mlc.passes.partial.compare import (
     Pair,
     PartialError,
@@ -21,6 +24,7 @@ from mlc.passes.partial.compare import (
 )
 from mlc.passes.partial.correct import corrected, wrong_boxes
 from mlc.passes.partial.mutants import mutants
+from mlc.pipeline import prepare, run_pipeline
 from mlc.runtime.interpret import interpret
 from mlc.text import parse_text
 from tests.mutant_programs import CASES, Case, conv, mask, padded, transposed, vectors, x
@@ -216,3 +220,17 @@ def test_zeros_around_images_are_left_out_and_put_back() -> None:
     (found,) = (m for m in mutants(function) if m.says.endswith(ending))
     wrong = wrong_boxes(compare(pair_of(function, found.function)))
     assert {",".join(map(str, box)) for box in wrong} == {"0:2,0:4,0", "0:2,0:4,8"}
+
+
+def test_corrections_are_planned_like_any_other_op() -> None:
+    """Slices of corrections, and what moves images, are read where they are needed."""
+    case = CASES["seams between images"]
+    both = pair(case)
+    kernels: list[int] = []
+    for fusion in ("none", "exact"):
+        module = corrected(both, compare(both), "f")
+        options = options_of(settings_of({"target": "avx512", "fusion": fusion}))
+        prepare(module, options)
+        planned = run_pipeline(module, options, until="plan")
+        kernels.append(sum(isinstance(op, KernelOp) for op in planned.walk()))
+    assert kernels[1] < kernels[0]
