@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp
+from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
@@ -79,6 +80,23 @@ def multilinearity(
         if form != ZERO and (missing := [g for g, degree in enumerate(form) if degree != 1]):
             return Multilinearity(f"result {k} does not depend on {labels[missing[0]]}")
     return Multilinearity()
+
+
+def is_multilinear(op: TensorOp) -> bool | None:
+    """
+    Whether an op is linear in each of its operands while the others are fixed, or in some of them
+    together (a sum), whatever made them. Not a product of a value with itself; of constants a
+    quotient may be. None: it reads nothing that varies.
+    """
+    alone, together = op.linear_operands(), op.jointly_linear()
+    varying = [k for k, x in enumerate(op.operands) if not _is_constant(x)]
+    if not varying:
+        return None
+    kinds = {dtype_of(tensor_of(x).element_type).kind for x in (*op.operands, *op.results)}
+    if kinds & {"bool", "int", "uint"} and not op.MOVES:
+        return False
+    factors = [op.operands[k] for k in varying if k in alone]
+    return all(k in together for k in varying) and len(set(factors)) == len(factors)
 
 
 @dataclass
@@ -216,6 +234,14 @@ class _Analysis:
         if isinstance(decision, Fault) or self.varies(decision):
             return [_fault(op, "what is done depends on the arguments")] * len(results)
         return results
+
+
+def _is_constant(value: SSAValue) -> bool:
+    """Whether a value is a constant, or a view of one."""
+    owner = value.owner
+    while isinstance(owner, TensorOp) and owner.MOVES and len(owner.operands) == 1:
+        owner = owner.operands[0].owner
+    return isinstance(owner, ConstantOp)
 
 
 def _comparable(form: Form) -> object:

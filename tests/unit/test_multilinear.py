@@ -26,11 +26,12 @@ from mlc.dialects.tensor.control import ForOp, YieldOp, loop_region
 from mlc.dialects.tensor.create import ConstantOp, dense, full
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.library import LibraryOp
-from mlc.dialects.tensor.op import OpBuilder
+from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
-from mlc.passes.tensor.multilinear import Multilinearity, multilinearity
+from mlc.passes.tensor.multilinear import Multilinearity, is_multilinear, multilinearity
 from mlc.runtime.interpret import entry_function, interpret
+from mlc.text import parse_text
 from tests.every_op.cases import Case
 from tests.every_op.elementwise import creation, elementwise
 from tests.every_op.facts import around
@@ -381,3 +382,47 @@ def test_groups_are_checked() -> None:
         lowered.multilinearity("x")
     with pytest.raises(ValueError, match="expected each argument once"):
         lowered.multilinearity("a", ("a", "b"))
+
+
+OPS = """
+func.func @ops(%x: tensor<2x4x4xf64>, %y: tensor<2x4x4xf64>, %w: tensor<3x2x2xf64>,
+               %k: tensor<4xi64>)
+    -> tensor<2x4x4xf64> {
+  %c = mlc.constant dense<9.0> : tensor<2x4x4xf64>
+  %o = mlc.constant dense<0.0> : tensor<f64>
+  %yes0 = mlc.add %x, %y : tensor<2x4x4xf64>
+  %yes1 = mlc.add %x, %x : tensor<2x4x4xf64>
+  %yes2 = mlc.mul %x, %y : tensor<2x4x4xf64>
+  %no0 = mlc.mul %x, %x : tensor<2x4x4xf64>
+  %yes3 = mlc.conv "c(y+i)x,fci->fyx" %x, %w
+     : tensor<2x4x4xf64>, tensor<3x2x2xf64> -> tensor<3x3x4xf64>
+  %yes4 = mlc.window "sum" "cy(2x+i)->cyx" [<2>] %x : tensor<2x4x4xf64> -> tensor<2x4x2xf64>
+  %no1 = mlc.window "max" "cy(2x+i)->cyx" [<2>] %x : tensor<2x4x4xf64> -> tensor<2x4x2xf64>
+  %yes5 = mlc.contract "gmk,gkn->gmn" %x, %y
+     : tensor<2x4x4xf64>, tensor<2x4x4xf64> -> tensor<2x4x4xf64>
+  %no2 = mlc.contract "gmk,gkn->gmn" %x, %x
+     : tensor<2x4x4xf64>, tensor<2x4x4xf64> -> tensor<2x4x4xf64>
+  %yes6 = mlc.concat 0 %x, %y : tensor<2x4x4xf64>, tensor<2x4x4xf64> -> tensor<4x4x4xf64>
+  %yes7 = mlc.slice %x[<0, 0, 0>, <1, 1, 1>] : tensor<2x4x4xf64> -> tensor<1x4x4xf64>
+  %yes8 = mlc.transpose "abc->cab" %x : tensor<2x4x4xf64> -> tensor<4x2x4xf64>
+  %yes9 = mlc.reshape %x : tensor<2x4x4xf64> -> tensor<2x16xf64>
+  %yes10 = mlc.pad %x, %o [<0, 1, 1>, <0, 1, 1>]
+     : tensor<2x4x4xf64>, tensor<f64> -> tensor<2x6x6xf64>
+  %yes11 = mlc.div %x, %c : tensor<2x4x4xf64>
+  %no3 = mlc.div %c, %x : tensor<2x4x4xf64>
+  %no4 = mlc.max %x, %c : tensor<2x4x4xf64>
+  %no5 = mlc.exp %x : tensor<2x4x4xf64>
+  %no6 = mlc.add %k, %k : tensor<4xi64>
+  func.return %yes0 : tensor<2x4x4xf64>
+}
+"""
+
+
+def test_which_ops_are_multilinear() -> None:
+    """Each on its own: factors are two values, divisors constants; sums are in both at once."""
+    block = entry_function(parse_text(OPS, "ops.mlir")).body.block
+    ops = [op for op in block.ops if isinstance(op, TensorOp)]
+    found = {str(op.results[0].name_hint): is_multilinear(op) for op in ops}
+    assert found.pop("c") is None
+    assert found.pop("o") is None
+    assert found == {name: name.startswith("yes") for name in found}
