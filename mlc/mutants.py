@@ -97,9 +97,11 @@ class Search:
         wrong = [spelled(box) for box in wrong_boxes(known)]
         lines.append(f"wrong at {'; '.join(wrong) or 'no position'}")
         tests = f"{known.tests} tests at {known.tested} positions of {len(known.regions())} regions"
+        terms = f"{known.tested} ({known.degree}/{PRIME})^{known.tests}"
+        terms += f" + {known.doubt:.1e} for comparisons" if known.doubt else ""
         lines.append(
-            f"{tests}, modulo {PRIME}, degree {known.degree}: wrong with probability <="
-            f" {known.tested} ({known.degree}/{PRIME})^{known.tests} = {known.bound:.1e}"
+            f"{tests}, modulo {PRIME}, degree {known.degree}: wrong with probability <= {terms}"
+            f" = {known.bound:.1e}"
         )
         lines.append(f"class {known.equivalence}")
         faster = best.predicted_s < self.predicted_s
@@ -119,6 +121,7 @@ def search(program: Opened, given: Opened | None = None, tests: int = TESTS) -> 
     options = program.levels.options
     original = _module(program)
     function = entry_function(original)
+    pair_of(function, function)  # raises PartialError where nothing can be compared with it
     if given is not None:
         listed = [Mutant("as given", entry_function(_module(given)))]
     else:
