@@ -294,3 +294,23 @@ def test_compiled_corrections_have_the_bits_of_the_original(name: str) -> None:
         call = compile_module(module, signature_of(entry_function(module)), options)
         results.append(call(*arrays))
     assert np.array_equal(results[0], results[1])
+
+
+@pytest.mark.parametrize(("factor", "wrong"), [(0.1, ()), (0.2, ("0:8",))])
+def test_constants_that_are_no_small_fractions_are_variables(
+    factor: float, wrong: tuple[str, ...]
+) -> None:
+    """0.1 x[v + 1], and a factor times what a longer product has from its second element on."""
+    sides = [
+        vectors(
+            x(start, 1, count, "a")
+            + f"%c = mlc.constant dense<{number}> : tensor<{count}xf64>\n"
+            + added("a", "c", count, "r" if count == 8 else "p", "mul")
+            + (read("p", 1, 1, 8, count, "r") if count != 8 else "")
+        )
+        for start, count, number in ((1, 8, 0.1), (0, 9, factor))
+    ]
+    found = compare(pair(Case(sides[0], sides[1], ())))
+    assert (found.why, found.equivalence) == ("", "exact")
+    assert found.degree == 2
+    assert tuple(",".join(map(str, box)) for box in wrong_boxes(found)) == wrong

@@ -7,11 +7,13 @@ them, instead of computing all of each value.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from hashlib import blake2b
 from typing import Any, cast
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import shape_of
 from mlc.dialects.dtypes import DType
@@ -21,10 +23,37 @@ from mlc.dialects.tensor.op import Array, TensorOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp
 from mlc.passes.rules.addends import Addends
-from mlc.passes.rules.residues import PRIME, PRODUCTS, SUMS, Residues, UnknownError
+from mlc.passes.rules.residues import LARGE, PRIME, PRODUCTS, SUMS, Residues, UnknownError
 
 
-class AtPoints(Residues):
+def residue_of(value: Fraction, modulus: int) -> int:
+    """
+    A constant modulo a prime. What is not small may vanish in a product of few: it is a variable,
+    the same one wherever it occurs. What is equal for each of its values is equal for its own.
+    """
+    top, bottom = value.numerator, value.denominator
+    if max(abs(top), bottom) < LARGE:
+        return top * pow(bottom, -1, modulus) % modulus
+    text = f"{top}/{bottom}".encode()
+    return int.from_bytes(blake2b(text, digest_size=16).digest(), "big") % modulus
+
+
+def is_large(op: Operation) -> bool:
+    """Whether an op is a constant that has to be a variable."""
+    if not isinstance(op, ConstantOp) or op.dtype.kind != "float":
+        return False
+    found = (Fraction(x) for x in op.array().ravel().tolist() if math.isfinite(x))
+    return any(max(abs(x.numerator), x.denominator) >= LARGE for x in found)
+
+
+class Numbers(Residues):
+    """Of all constants that are finite, large ones too."""
+
+    def number(self, value: Fraction) -> Array:
+        return np.array([residue_of(value, m) for m in self.moduli.tolist()], np.uint64)
+
+
+class AtPoints(Numbers):
     """`values` are those of the arguments; the elements of all other values are made where read."""
 
     def elements(self, value: SSAValue, positions: Array) -> Array:
@@ -110,7 +139,8 @@ class AddendsAtPoints(AtPoints, Addends):
     """
 
     def number(self, value: Fraction) -> Array:
-        return super().number(value) if value else np.array([self.zero, 1, 1], np.uint64)
+        residue = residue_of(value, PRIME) if value else self.zero
+        return np.array([residue, 1, 1], np.uint64)
 
     @property
     def zero(self) -> int:

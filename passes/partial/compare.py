@@ -20,21 +20,27 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import shape_of
 from mlc.dialects.errors import MlcError
-from mlc.dialects.tensor.elementwise import Elementwise
+from mlc.dialects.tensor.elementwise import Elementwise, ExpOp
 from mlc.dialects.tensor.op import Array, TensorOp
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.partial.at_points import AddendsAtPoints, AtPoints, OrderedAtPoints
+from mlc.passes.partial.at_points import (
+    AddendsAtPoints,
+    AtPoints,
+    Numbers,
+    OrderedAtPoints,
+    is_large,
+)
 from mlc.passes.partial.reads import NotReadError, reads
 from mlc.passes.partial.regions import AxisCuts, Box, Cuts, boxes, cuts_of, tested_positions
 from mlc.passes.rules.degrees import degree_of
 from mlc.passes.rules.grade import REDRAWS
 from mlc.passes.rules.residues import (
+    PAIR,
     PRIME,
     Residues,
     UnknownError,
     ZeroDivisorError,
     drawn,
-    residues_of,
 )
 from mlc.passes.tensor.rules import Equivalence
 
@@ -219,7 +225,10 @@ def _unknown(error: UnknownError) -> PartialError:
 
 def _degree(pair: Pair) -> int:
     sides = [(pair.left, pair.right)]
-    found = max(1, degree_of(_behind(pair), pair.arguments, sides))
+    ops = _behind(pair)
+    large = [op.results[0] for op in ops if is_large(op)]
+    others = [op for op in ops if not is_large(op)]
+    found = max(1, degree_of(others, [*pair.arguments, *large], sides))
     if found >= PRIME // 2:
         raise PartialError(f"degree {found} reaches the prime {PRIME}")
     return found
@@ -276,7 +285,8 @@ def _whole(pair: Pair, seed: int) -> Residues:
     ops = _behind(pair)
     rng = np.random.default_rng([seed, 2])
     for attempt in range(REDRAWS):
-        run = residues_of(ops, seed * REDRAWS + attempt, "difference")
+        moduli = PAIR if any(isinstance(op, ExpOp) for op in ops) else (PRIME,)
+        run = Numbers(moduli, seed * REDRAWS + attempt, "difference")
         drawn(run, pair.arguments, rng)
         try:
             run.run(ops, {})

@@ -117,6 +117,10 @@ class Residues:
             return np.broadcast_to(self.number(exact), (*array.shape, len(self.moduli)))
         if not np.isfinite(array).all():
             raise LargeNumberError("a number that is not finite")
+        if np.iscomplexobj(array):
+            if array.imag.any():
+                raise UnknownError("a complex number of two parts")
+            array = array.real
         found = [self.number(Fraction(x)) for x in array.ravel().tolist()]
         return np.array(found, np.uint64).reshape(*array.shape, len(self.moduli))
 
