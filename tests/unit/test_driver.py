@@ -43,6 +43,8 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
         2,
         "expected symbols and sizes such as",
     ),
+    "no tests": (["mutants", "{tmp}/f.mlir", "--tests", "0"], 2, "--tests 0: expected 1 or more"),
+    "open sizes": (["mutants", "{tmp}/f.mlir"], 1, "expected tensor ops on sizes that are known"),
     "unknown symbol": (["explain", "{tmp}/f.mlir", "--sizes", "N=3"], 1, "no symbol is called 'N'"),
     "no such file to ask": (
         ["why-not", "nowhere.py:3", "{tmp}/f.mlir:2"],
