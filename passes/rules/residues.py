@@ -110,14 +110,14 @@ class Residues:
 
     def of_constant(self, op: ConstantOp, exact: Fraction | None) -> Array:
         """A constant's elements; of one that was rounded the number that it stands for."""
-        array = op.array()
+        array: Any = op.array()
         if array.dtype == bool:
             return array
         if exact is not None:
             return np.broadcast_to(self.number(exact), (*array.shape, len(self.moduli)))
         if not np.isfinite(array).all():
             raise LargeNumberError("a number that is not finite")
-        if np.iscomplexobj(array):
+        if array.dtype.kind == "c":
             if array.imag.any():
                 raise UnknownError("a complex number of two parts")
             array = array.real
