@@ -306,3 +306,16 @@ def test_layers_of_pytorchs_fast_path(first: bool) -> None:
         found = torch.compile(layer.self_attn, backend=mlc.torch.backend)(x, x, x)
         torch.testing.assert_close(found, layer.self_attn(x, x, x), rtol=1e-4, atol=1e-5)
     assert not eager_ops()
+
+
+def test_an_operand_of_pytorchs_with_gaps_and_repeated_places() -> None:
+    """As a padded bias is for attention: strides of 0 beside larger ones than the sizes say."""
+
+    def f(x: Any) -> Any:
+        y = torch.nn.functional.pad((x.sin() * x.cos()).tanh(), (0, 3))[:, None, :5].expand(4, 6, 5)
+        return (torch.special.bessel_j0(y) + y).exp().tanh() * y.cos()
+
+    compiled = torch.compile(f, backend=mlc.torch.backend)
+    x = torch.randn(4, 5)
+    torch.testing.assert_close(compiled(x), f(x))
+    assert sum(report.pieces for report in mlc.torch.report()) == 2

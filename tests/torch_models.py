@@ -142,7 +142,7 @@ class Bert(nn.Module):
         self.head = nn.Linear(width, width)
 
     def forward(self, ids: Any, mask: Any) -> Any:
-        x = self.norm(self.words(ids) + self.places(torch.arange(ids.shape[1])))
+        x = self.norm(self.words(ids) + self.places(torch.arange(ids.shape[1], device=ids.device)))
         bias = (1.0 - mask[:, None, None, :].float()) * -1e4
         for layer in self.layers:
             x = layer(x, attn_mask=bias)
@@ -161,7 +161,8 @@ class Gpt2(nn.Module):
     def forward(self, ids: Any, *cache: Any) -> Any:
         going_on = len(cache) > 0
         start = cache[0].shape[2] if going_on else 0
-        x = self.words(ids) + self.places(torch.arange(start, start + ids.shape[1]))
+        places = torch.arange(start, start + ids.shape[1], device=ids.device)
+        x = self.words(ids) + self.places(places)
         x, kept = self.dropout(x), []
         for number, layer in enumerate(self.layers):
             q, k, v = layer.split(layer.norms[0](x))

@@ -74,9 +74,16 @@ def _batch_norm(
     at: At, x: Array, scale: Array, bias: Array, mean: Array, variance: Array,
     momentum: float, epsilon: float,
 ) -> tuple[Array, ...]:  # fmt: skip
-    none = full((0,), 0, at.dtype)
-    found = _scaled(x, mean, rsqrt(variance + epsilon), scale, bias)
-    return found, none, none
+    inverse = rsqrt(variance + epsilon)
+    return _scaled(x, mean, inverse, scale, bias), *_kept(at, mean, inverse)
+
+
+def _kept(at: At, mean: Array, inverse: Array) -> tuple[Array, Array]:
+    """What a norm by given statistics says that it took: on CPUs nothing."""
+    if tuple(at.values[1].shape) == (0,):
+        none = full((0,), 0, at.dtype)
+        return none, none
+    return mean, inverse
 
 
 @row("_native_batch_norm_legit_functional", "_native_batch_norm_legit")
@@ -85,9 +92,9 @@ def _batch_norm_training(
 ) -> tuple[Array, ...]:
     *running, training, momentum, epsilon = given
     if not training:
-        kept = _scaled(x, running[0], rsqrt(running[1] + epsilon), scale, bias)
-        none = full((0,), 0, at.dtype)
-        return kept, none, none, *running
+        inverse = rsqrt(running[1] + epsilon)
+        kept = _kept(at, running[0], inverse)
+        return _scaled(x, running[0], inverse, scale, bias), *kept, *running
     mean, variance = nn.batch_statistics(x)
     inverse = rsqrt(variance + epsilon)
     found = _scaled(x, mean, inverse, scale, bias)

@@ -169,7 +169,12 @@ class _Made:
         """What was computed, with the strides that the graph says."""
         strides = [size_now(n, symbols) for n in self._strides]
         empty = import_module("torch").empty_strided
-        return empty(found.shape, strides, dtype=self._dtype, device=found.device).copy_(found)
+        result = place = empty(found.shape, strides, dtype=self._dtype, device=found.device)
+        for axis, step in enumerate(strides):
+            if step == 0 and found.shape[axis] > 1:  # all places along it are one
+                place, found = place.narrow(axis, 0, 1), found.narrow(axis, 0, 1)
+        place.copy_(found)
+        return result
 
 
 def size_said(size: Any) -> Any:
