@@ -128,3 +128,20 @@ def test_one_program_for_all_numbers() -> None:
     for a in (0.5, 1.5, 3.5, -2.0):
         np.testing.assert_allclose(f(a), early_return(a))
     assert f.stats().compilations == 1
+
+
+def always_raises(a: Any) -> Any:
+    for _ in range(6):
+        try:
+            if a is not None:
+                raise ValueError
+        except ValueError:
+            a = a * 0.5
+    return a
+
+
+def test_an_error_in_any_case_has_no_derivative() -> None:
+    """Python, which catches errors, cannot run one: that is said, and nothing of the loop leaks."""
+    for f, argument in ((mlc.grad(always_raises), 3.0), (mlc.vmap(always_raises), np.arange(3.0))):
+        with pytest.raises(mlc.NotSupportedError, match="raises an error in any case"):
+            mlc.compile(lambda x, f=f: f(x))(argument)

@@ -21,7 +21,6 @@ from mlc.frontend.staging.exits import (
     RETURNS,
     Exit,
     HeldExit,
-    Raised,
     after,
     exit_of,
     joined_exit,
@@ -51,6 +50,7 @@ from mlc.frontend.staging.variables import (
 )
 from mlc.frontend.staging.variants import facts_of, knowing
 from mlc.frontend.trace.containers import flatten
+from mlc.frontend.trace.effects import Raised
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer

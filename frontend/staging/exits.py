@@ -10,7 +10,7 @@ from mlc.frontend.errors import ConcretizationError, LeakError, NotSupportedErro
 from mlc.frontend.staging.joins import RAISED, UNBOUND, Held, Join
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.deferred import is_deferred
-from mlc.frontend.trace.effects import effects, effects_of, must_wait
+from mlc.frontend.trace.effects import Raised, effects, effects_of, must_wait
 from mlc.frontend.trace.source import Site, is_raised_by_user, site_of_error
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
@@ -38,14 +38,6 @@ class Exit:
     def only(self) -> int | None:
         """What the code can only be."""
         return next(iter(self.possible)) if len(self.possible) == 1 else None
-
-
-class Raised(BaseException):
-    """
-    The statements that are traced end here: what they raise is noted (trace/effects.py).
-
-    A BaseException, so that a user's `except Exception` lets it pass.
-    """
 
 
 BREAK = Exit(BREAKS, frozenset({BREAKS}))

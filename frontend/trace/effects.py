@@ -113,6 +113,14 @@ class Outcome:
         _raise_at(error, site)
 
 
+class Raised(BaseException):
+    """
+    The statements that are traced end here: what they raise is noted (`Effects.fail`).
+
+    A BaseException, so that a user's `except Exception` lets it pass.
+    """
+
+
 _NOTHING = object()
 
 

@@ -16,9 +16,10 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from mlc.dialects.tensor.calls import uses_of_functions
 from mlc.fork import RenewedLock
+from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.trace.access import call
 from mlc.frontend.trace.definitions import keep_text
-from mlc.frontend.trace.effects import effects_of
+from mlc.frontend.trace.effects import Raised, effects_of
 from mlc.frontend.trace.regions import Carry, run_body
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
@@ -90,6 +91,14 @@ def subprogram(
     trace.passing += [block] * passes
     try:
         outcome = run_body(block, run, (container,))
+    except Raised:
+        if not passes:
+            raise
+        message = (
+            "a function of which a derivative or a batch is taken raises an error in any case."
+        )
+        remedy = "Ask by `if` before what would raise it."
+        raise located(NotSupportedError, message, remedy=remedy) from None
     finally:
         del trace.passing[len(trace.passing) - passes :]
     with trace.inside(block):
