@@ -28,6 +28,7 @@ BITS = ("int", "uint", "bool")
 class Bitwise(Binary):
     """One arith op on bits."""
 
+    COMMUTES: ClassVar[bool] = True
     KINDS: ClassVar[tuple[str, ...]] = BITS
     NO_DERIVATIVE: ClassVar[str] = "on integers and bool"
     REMEDY: ClassVar[str] = "compare first, e.g. (x > 0) & (y > 0)"

@@ -79,6 +79,10 @@ class CompareOp(Elementwise):
             )
         return tensor_type(i1, shape_of(operands[0]))
 
+    @property
+    def commutes(self) -> bool:
+        return self.predicate.data in ("eq", "ne")
+
     def reference(self, *operands: Array) -> Array:
         return PREDICATES[self.predicate.data](*operands)
 
@@ -241,6 +245,7 @@ def _saturated(x: Array, target: DType) -> Array:
 class Extremum(Binary):
     """max or min; NaN where either operand is NaN. The derivative is split evenly at ties."""
 
+    COMMUTES: ClassVar[bool] = True
     KINDS: ClassVar[tuple[str, ...]] = (*REALS, "bool")
     OPS: ClassVar[Mapping[str, type[Any]]]  # by kind of dtype
     COMBINE: ClassVar[Combine]

@@ -245,6 +245,7 @@ class AddOp(ArithBinary):
     """lhs + rhs; on bool: or."""
 
     name = "mlc.add"
+    COMMUTES: ClassVar[bool] = True
     KINDS: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool")
     FLOAT: ClassVar[type[Any]] = arith.AddfOp
     INT: ClassVar[type[Any]] = arith.AddiOp
@@ -291,6 +292,7 @@ class MulOp(ArithBinary):
     """lhs * rhs; on bool: and."""
 
     name = "mlc.mul"
+    COMMUTES: ClassVar[bool] = True
     KINDS: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool")
     FLOAT: ClassVar[type[Any]] = arith.MulfOp
     INT: ClassVar[type[Any]] = arith.MuliOp

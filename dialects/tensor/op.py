@@ -76,6 +76,7 @@ class TensorOp(IRDLOperation):
     # where its result and operand 0 both are in memory, they are the same memory
     SHARES_MEMORY: ClassVar[bool] = False
     IS_EXPONENTIAL: ClassVar[bool] = False  # f(x + y) = f(x) f(y), and 0 far below 0
+    COMMUTES: ClassVar[bool] = False  # its operands may change places: the same bits
 
     traits = traits_def(Pure())
 
@@ -180,6 +181,11 @@ class TensorOp(IRDLOperation):
     def stored_operands(self) -> tuple[int, ...]:
         """The operands read at computed positions: these must lie in memory."""
         return ()
+
+    @property
+    def commutes(self) -> bool:
+        """Whether its operands may change places."""
+        return self.COMMUTES
 
     @property
     def only_moves(self) -> bool:

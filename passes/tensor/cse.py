@@ -10,17 +10,12 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.tensor.bitwise import AndOp, OrOp, XorOp
-from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp
 from mlc.dialects.tensor.control import IfOp, is_inside, yield_of
-from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp
+from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.hoist_invariants import DEAR
-
-COMMUTATIVE = (AddOp, MulOp, MaxOp, MinOp, AndOp, OrOp, XorOp)
-_SYMMETRIC = ("eq", "ne")
 
 
 @dataclass(frozen=True)
@@ -65,9 +60,7 @@ def _number(block: Block, known: dict[Hashable, SSAValue]) -> None:
 def _key(op: TensorOp, number: Callable[[SSAValue], int] = id) -> Hashable:
     """Equal for ops that compute the same value of operands with the same numbers."""
     operands = [number(x) for x in op.operands]
-    if isinstance(op, COMMUTATIVE) or (
-        isinstance(op, CompareOp) and op.predicate.data in _SYMMETRIC
-    ):
+    if op.commutes:
         operands.sort()
     properties = op.properties
     return (
