@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from itertools import permutations
+from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -20,8 +21,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from mlc.dialects.dims import Dim, DimsAttr, as_tensor, shape_of
-from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.dims import Dim, DimsAttr, shape_of
+from mlc.dialects.tensor.op import Tensor, TensorOp
 
 BYTES = 16  # of a hash
 NAMES = ("mlc.name", "mlc.symbols")  # attributes that only say what something is called
@@ -160,7 +161,7 @@ def _argument_types(op: Operation) -> Iterator[Attribute]:
                     yield from _argument_types(function)
             for kind in (x.type for x in block.args):
                 if isinstance(kind, TensorType):
-                    yield as_tensor(kind)
+                    yield cast("Tensor", kind)
 
 
 def _symbols(shapes: Iterable[tuple[Dim, ...]]) -> Mapping[str, Dim]:

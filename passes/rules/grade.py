@@ -15,9 +15,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import MlcError
-from mlc.dialects.tensor.op import Array, tensor_of
+from mlc.dialects.tensor.op import Array, element_dtype, tensor_of
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.rules.addends import Addends
 from mlc.passes.rules.degrees import degree_of
@@ -131,7 +130,7 @@ def _of_class(verdict: Verdict, cases: Sequence[Instance]) -> Verdict:
             continue
         for left, right in case.pairs():
             x, y = run.values[left], run.values[right]
-            is_judged = run.last(x) and run.choices == 0 and _dtype(left).is_inexact
+            is_judged = run.last(x) and run.choices == 0 and element_dtype(left).is_inexact
             if is_judged and not np.array_equal(x[..., :2], y[..., :2]):
                 said = f"the sides do not add the same products where {case.text}"
                 return Verdict(verdict.rule, None, f"{said}; expected class approximate")
@@ -239,14 +238,9 @@ def _inputs(case: Instance, rule: Rule) -> Iterator[tuple[str, list[Array]]]:
         yield kind, [_array(x, kind, rng) for x in case.arguments]
 
 
-def _dtype(value: SSAValue) -> DType:
-    """The dtype of a value's elements."""
-    return dtype_of(tensor_of(value).element_type)
-
-
 def _array(value: SSAValue, kind: str, rng: np.random.Generator) -> Array:
     """Numbers for an argument: ordinary ones, small whole ones, or those that are special."""
-    shape, dtype = tensor_of(value).get_shape(), _dtype(value)
+    shape, dtype = tensor_of(value).get_shape(), element_dtype(value)
     if dtype.kind == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.is_integer:

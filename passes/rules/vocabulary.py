@@ -11,13 +11,13 @@ import numpy as np
 from xdsl.ir import BlockArgument, SSAValue
 
 from mlc.dialects.dims import Dim, Shape
-from mlc.dialects.dtypes import dtype_of, numpy_dtype
+from mlc.dialects.dtypes import numpy_dtype
 from mlc.dialects.tensor.bitwise import AndOp, NotOp, OrOp, XorOp
 from mlc.dialects.tensor.comparison import PREDICATES, CompareOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.division import PowOp
 from mlc.dialects.tensor.elementwise import ARITHMETIC
 from mlc.dialects.tensor.monoid import MONOIDS
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp, sum_order
 from mlc.dialects.tensor.rounding import AbsOp, CeilOp, FloorOp, RoundOp, TruncOp
@@ -93,7 +93,7 @@ def same_sums(x: SSAValue, *words: str) -> bool:
     Whether "P,Q->R" and "S,T->U" add the same terms in the same order; whole numbers may be added
     in any.
     """
-    if not dtype_of(tensor_of(x).element_type).is_inexact:
+    if not element_dtype(x).is_inexact:
         return True
     one, other = words[:3], words[3:]
     return _summed(one) == _summed(other) and sum_order(one[:2], one[2]) == sum_order(
