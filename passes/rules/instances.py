@@ -25,7 +25,16 @@ from mlc.lazy_dataclass import dataclass
 from mlc.passes.rules.build import Built
 from mlc.passes.rules.environment import Env, dims, evaluate, sizes_of_word, word_text
 from mlc.passes.rules.match import Matcher, NotTypedError
-from mlc.passes.rules.rule import Letters, Node, Rule, Symbol, Variable, symbols, terms
+from mlc.passes.rules.rule import (
+    Letters,
+    Node,
+    Rule,
+    Symbol,
+    Variable,
+    known_values,
+    symbols,
+    terms,
+)
 from mlc.passes.rules.vocabulary import FORMS, GUARDS
 from mlc.passes.tensor.constants import splat_constant
 from mlc.passes.tensor.rules import Rewrite
@@ -223,7 +232,7 @@ class _Draw:
     def _built(self, matcher: Matcher) -> Instance | None:
         rule, env = self.rule, self.env
         types = self.types()
-        constants = _known_values(rule, "splat")
+        constants = known_values(rule, "splat")
         block = Block(arg_types=[kind for name, kind in types if name not in constants])
         b, arguments = OpBuilder(block.add_op), iter(block.args)
         exact: dict[SSAValue, Fraction] = {}
@@ -282,12 +291,6 @@ def _spelled(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, cast('tuple[Dim, ...]', value)))}]"
     return value.name.removeprefix("mlc.") if isinstance(value, type) else str(value)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-
-
-def _known_values(rule: Rule, predicate: str) -> set[str]:
-    """The values of which a guard says something."""
-    found = [x for g in rule.where if g.predicate == predicate for x in g.arguments]
-    return {x.name for x in found if isinstance(x, Variable)}
 
 
 def _sizes(op: Operation) -> tuple[Dim, ...]:

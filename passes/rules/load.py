@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from mlc.passes.rules.check import faults
 from mlc.passes.rules.match import Matcher, Rewriter
 from mlc.passes.rules.rule import Rule
-from mlc.passes.rules.text import RuleError, chunks, parse, parse_rule, roots
+from mlc.passes.rules.text import Asked, RuleError, asked, chunks, parse, parse_rule, roots
 from mlc.passes.rules.vocabulary import FORMS
-from mlc.passes.tensor.rules import Deferred, Entry, Equivalence, Rules
+from mlc.passes.tensor.constants import may_be_splat
+from mlc.passes.tensor.rules import Ask, Deferred, Equivalence, Rules
 
+T = TypeVar("T")
 FOLDER = Path(__file__).parent
 FAMILIES = ("algebra", "strength", "views", "fold_views")
 """The files of this folder, without `.rules`."""
@@ -34,7 +37,7 @@ def deferred(name: str, equivalence: Equivalence | None = None) -> Rules:
     for line, lines in chunks(path.read_text(encoding="utf-8"), path.name):
         if equivalence is not None and f"  class {equivalence}" not in lines:
             continue
-        entry = Deferred(partial(_read, line, lines, path.name))
+        entry = Deferred(partial(_read, line, lines, path.name), partial(_asks_of_text, lines))
         for op in roots(lines):
             rules.add(FORMS[op].op, entry)
     return rules
@@ -43,6 +46,22 @@ def deferred(name: str, equivalence: Equivalence | None = None) -> Rules:
 def _read(line: int, lines: Sequence[str], file: str) -> tuple[Rewriter, Equivalence]:
     rule = parse_rule(line, lines, file)
     return Matcher(rule).rewriter(), rule.equivalence
+
+
+def _asks_of_text(lines: Sequence[str]) -> tuple[Ask, ...]:
+    return _asks(asked(lines), roots(lines))
+
+
+def _asks(found: tuple[Asked, ...], ops: tuple[str, ...]) -> tuple[Ask, ...]:
+    is_open = any(FORMS[op].parts is None for op in ops)  # has any number of operands
+    return tuple((k, _made_by(makers)) for k, makers in found if k == 0 or not is_open)
+
+
+def _made_by(makers: tuple[str, ...]) -> Callable[[type], bool]:
+    """Whether one of these ops, or a constant, may be of a class."""
+    if makers == ("const",):
+        return may_be_splat
+    return frozenset(FORMS[name].op for name in makers).__contains__
 
 
 def read_rules(path: str | Path) -> list[Rule]:
@@ -62,7 +81,13 @@ def rules_of(found: Sequence[Rule]) -> Rules:
     rules = Rules()
     for rule in found:
         matcher = Matcher(rule)
-        rewriter = matcher.rewriter()
+        made = matcher.rewriter(), rule.equivalence
+        asks = _asks(matcher.asked(), matcher.root_names())
+        entry = Deferred(partial(_same, made), partial(_same, asks))
         for op in matcher.root_classes():
-            rules.add(op, Entry(op, rewriter, rule.equivalence))
+            rules.add(op, entry)
     return rules
+
+
+def _same(known: T) -> T:
+    return known

@@ -22,6 +22,7 @@ from mlc.dialects.tensor.window_letters import Axis, flat_word, split_windows
 from mlc.passes.rules.build import Built, free
 from mlc.passes.rules.environment import Env, dims, evaluate, unify_words
 from mlc.passes.rules.rule import (
+    Asked,
     Constant,
     Expr,
     Given,
@@ -33,6 +34,7 @@ from mlc.passes.rules.rule import (
     Symbol,
     Term,
     Variable,
+    known_values,
     terms,
 )
 from mlc.passes.rules.vocabulary import FORMS, GUARDS, PROPERTY
@@ -59,11 +61,27 @@ class Matcher:
         """What the op of a node may be."""
         return tuple(FORMS[name].op for name in self.choices.get(node.op, (node.op,)))
 
-    def root_classes(self) -> tuple[type[TensorOp], ...]:
-        """What the op that is looked at may be."""
+    def asked(self) -> tuple[Asked, ...]:
+        """What makes the operands of the op that is looked at."""
+        root, splats = self.rule.left[0], known_values(self.rule, "splat")
+        assert isinstance(root, Node)
+        found: list[Asked] = []
+        for k, operand in enumerate(root.operands):
+            if isinstance(operand, Node):
+                found.append((k, self.choices.get(operand.op, (operand.op,))))
+            elif isinstance(operand, Constant) or operand.name in splats:
+                found.append((k, ("const",)))
+        return tuple(found)
+
+    def root_names(self) -> tuple[str, ...]:
+        """What the op that is looked at may be, by names."""
         root = self.rule.left[0]
         assert isinstance(root, Node)
-        return self.classes(root)
+        return self.choices.get(root.op, (root.op,))
+
+    def root_classes(self) -> tuple[type[TensorOp], ...]:
+        """What the op that is looked at may be."""
+        return tuple(FORMS[name].op for name in self.root_names())
 
     # Matching -----------------------------------------------------------------------------------
 
@@ -226,19 +244,16 @@ class Matcher:
     # Rewriting ----------------------------------------------------------------------------------
 
     def guarded(self, write: Rewriter) -> Rewriter:
-        """`write`, behind the question that most ops of the root's class answer with no."""
+        """
+        `write`, behind the question that most ops answer with no whose operands are made by the
+        right ops.
+        """
         root = self.rule.left[0]
         assert isinstance(root, Node)
         operands = list(enumerate(root.operands))
-        for k, operand in operands:
-            if isinstance(operand, Node):
-                return _if_made_by(k, frozenset(self.classes(operand)), write)
-        splats = {x.name for guard in self.rule.where if guard.predicate == "splat"
-                  for x in guard.arguments if isinstance(x, Variable)}  # fmt: skip
-        for k, operand in operands:
-            if isinstance(operand, Constant) or operand.name in splats:
-                return _if_constant(k, getattr(operand, "value", None), write)
-        names = [x.name for _, x in operands]
+        for k in (k for k, makers in self.asked() if makers == ("const",)):
+            return _if_constant(k, getattr(root.operands[k], "value", None), write)
+        names = [x.name if isinstance(x, Variable) else k for k, x in operands]
         for i, j in ((i, names.index(n)) for i, n in enumerate(names) if names.index(n) < i):
             return lambda op, b: write(op, b) if op.operands[i] is op.operands[j] else None
         if root.letters is not None and root.letters.operands == (root.letters.result,):
@@ -311,13 +326,6 @@ class Matcher:
 
 class NotTypedError(MlcError):
     """What a rule writes has no type, or another one than what it stands for."""
-
-
-def _if_made_by(k: int, classes: frozenset[type[TensorOp]], write: Rewriter) -> Rewriter:
-    if len(classes) > 1:
-        return lambda op, b: write(op, b) if type(op.operands[k].owner) in classes else None
-    (only,) = classes
-    return lambda op, b: write(op, b) if type(op.operands[k].owner) is only else None
 
 
 def _if_constant(k: int, value: Expr | None, write: Rewriter) -> Rewriter:

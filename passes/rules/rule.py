@@ -126,6 +126,10 @@ class Node:
 Term = Variable | Constant | Node
 
 
+Asked = tuple[int, tuple[str, ...]]
+"""An operand's number, and what makes it: one of these ops, or a `const`."""
+
+
 def terms(term: Term) -> Iterator[Term]:
     """A term and what it is made of, operands first."""
     if isinstance(term, Node):
@@ -220,3 +224,9 @@ class Rule:
             is_two_way=False,
             grade=None,
         )
+
+
+def known_values(rule: Rule, predicate: str) -> set[str]:
+    """The values of which a guard says something."""
+    found = [x for g in rule.where if g.predicate == predicate for x in g.arguments]
+    return {x.name for x in found if isinstance(x, Variable)}

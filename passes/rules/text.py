@@ -22,6 +22,7 @@ from typing import cast
 from mlc.passes.rules.rule import (
     GRADES,
     Apply,
+    Asked,
     Constant,
     Expr,
     Given,
@@ -39,7 +40,7 @@ from mlc.passes.rules.rule import (
     Variable,
     Word,
 )
-from mlc.passes.rules.tokens import RuleError, Tokens
+from mlc.passes.rules.tokens import TOKEN, RuleError, Tokens
 from mlc.passes.rules.vocabulary import FORMS, FUNCTIONS, GUARDS, INFIX
 from mlc.passes.tensor.rules import EQUIVALENCE
 
@@ -74,6 +75,35 @@ def roots(lines: Sequence[str]) -> tuple[str, ...]:
     head = root[1] if root else ""
     choices = re.search(rf"^  op {head} : (.*)", text, re.MULTILINE) if head else None
     return tuple(choices[1].split()) if choices else (head,)
+
+
+def asked(lines: Sequence[str]) -> tuple[Asked, ...]:
+    """
+    Operands of the first op that a rule's text looks for, and what makes them: one of these ops, or
+    a `const`; found without reading it.
+    """
+    text = "\n".join(lines)
+    head, _, rest = text.partition("\n  left\n")
+    left = rest.partition("\n  right")[0]
+    made = dict.fromkeys(re.findall(r"splat\((%\w+)\)", head), "const")
+    made |= dict(re.findall(r"(%\w+) = (\w+)", left))
+    choices = {name: tuple(ops.split()) for name, ops in re.findall(r"\n  op (\w+) : (.*)", head)}
+    tokens = [a for a, _ in TOKEN.findall(left.partition("yield ")[2])]
+    found: list[Asked] = []
+    k, depth, is_next = 0, 0, True
+    for at, token in enumerate(tokens):
+        if depth == 0 and token == ",":
+            k, is_next = k + 1, True
+        elif depth == 0 and is_next:
+            if token[0] in "(%" or token == "const":
+                maker = tokens[at + 1] if token == "(" else made.get(token, token)
+                if maker[0] != "%":
+                    found.append((k, choices.get(maker, (maker,))))
+                is_next = False
+            elif k > 0:
+                break  # the next op that is looked for
+        depth += (token in "([") - (token in ")]")
+    return tuple(found)
 
 
 def chunks(text: str, file: str) -> Iterator[tuple[int, list[str]]]:

@@ -42,6 +42,11 @@ def splat(value: SSAValue) -> Array | None:
     return np.frombuffer(data, dtype=owner.dtype.numpy).reshape(())
 
 
+def may_be_splat(maker: type) -> bool:
+    """Whether `splat` may say so of values that ops of a class make."""
+    return issubclass(maker, ConstantOp) or (issubclass(maker, TensorOp) and maker.MOVES)
+
+
 def is_splat_of(value: SSAValue, number: float) -> bool:
     """Whether every element is exactly `number`; the sign of zero counts."""
     found = splat(value)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -31,6 +31,10 @@ REWRITES_PER_OP = 100  # more than any chain of rules needs; rules that undo eac
 
 OpT = TypeVar("OpT", bound=TensorOp)
 Rule = Callable[[OpT, "Rewrite"], SSAValue | None]
+
+
+Ask = tuple[int, Callable[[type], bool]]
+"""What must be true of the class of what makes an operand (an op, or a block for its arguments)."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +72,76 @@ def limited(most: int | None = None) -> Generator[list[str], None, None]:
 
 
 class Deferred:
-    """A rule that is made when an op of its class is met: few programs have ops of all classes."""
+    """
+    A rule that is made when an op is met of which all is so that it asks: most rules are for ops
+    that few programs have.
+    """
 
-    def __init__(self, make: Callable[[], tuple[Rule[Any], Equivalence]]) -> None:
+    def __init__(
+        self,
+        make: Callable[[], tuple[Rule[Any], Equivalence]],
+        asks: Callable[[], tuple[Ask, ...]],
+    ) -> None:
         self._make = make
+        self._asks = asks
         self._made: tuple[Rule[Any], Equivalence] | None = None
+        self._asked: tuple[Ask, ...] | None = None
+
+    @property
+    def asks(self) -> tuple[Ask, ...]:
+        """Of the operands of ops of its classes."""
+        if self._asked is None:
+            self._asked = self._asks()
+        return self._asked
 
     def entry(self, op: type[Operation]) -> Entry:
         """The rule, for one of its classes of ops."""
         if self._made is None:
             self._made = self._make()
         return Entry(op, *self._made)
+
+
+class _Table:
+    """The rules for one class of ops, by the classes of what makes the operands they ask about."""
+
+    def __init__(
+        self, found: Sequence[tuple[type[Operation], Entry | Deferred]], allowed: int
+    ) -> None:
+        self._found = found
+        self._allowed = allowed
+        asked = {k for _, each in found if isinstance(each, Deferred) for k, _ in each.asks}
+        self._positions = tuple(sorted(asked))
+        self._only = self._positions[0] if len(self._positions) == 1 else None
+        self._by_makers: dict[object, tuple[Entry, ...]] = {}
+        if not self._positions:
+            self._by_makers[()] = self._entries(())
+
+    def rules(self, op: Operation) -> tuple[Entry, ...]:
+        """Those that may match an op of this class."""
+        operands = op.operands
+        if self._only is not None:
+            key: object = operands[self._only].owner.__class__
+        else:
+            key = tuple([operands[k].owner.__class__ for k in self._positions])
+        found = self._by_makers.get(key)
+        if found is None:
+            makers = key if isinstance(key, tuple) else (key,)
+            found = self._by_makers[key] = self._entries(cast("tuple[type, ...]", makers))
+        return found
+
+    def _entries(self, makers: tuple[type, ...]) -> tuple[Entry, ...]:
+        by_position = dict(zip(self._positions, makers, strict=True))
+        found: list[Entry] = []
+        for op, each in self._found:
+            if isinstance(each, Entry):
+                entry = each
+            elif all(holds(by_position[k]) for k, holds in each.asks):
+                entry = each.entry(op)
+            else:
+                continue
+            if EQUIVALENCE.index(entry.equivalence) <= self._allowed:
+                found.append(entry)
+        return tuple(found)
 
 
 class Rewrite(OpBuilder):
@@ -107,7 +170,7 @@ class Rules:
 
     def __init__(self, *included: Rules) -> None:
         self._by_op: dict[type[Operation], list[Entry | Deferred]] = {}
-        self._resolved: dict[tuple[type[Operation], int], tuple[Entry, ...]] = {}
+        self._tables: dict[int, dict[type[Operation], _Table | None]] = {}
         for rules in included:
             self.include(rules)
 
@@ -131,46 +194,51 @@ class Rules:
         """A rule for ops of this class and its subclasses."""
         self._by_op.setdefault(op, []).append(entry)
 
-    def _made(self, op: type[Operation]) -> list[Entry]:
-        """The rules that are registered for this very class."""
-        found = self._by_op.get(op, ())
-        return [each.entry(op) if isinstance(each, Deferred) else each for each in found]
-
     def entries(self) -> list[Entry]:
         """All rules."""
-        return [entry for op in self._by_op for entry in self._made(op)]
-
-    def of(self, op: type[Operation], allowed: int) -> tuple[Entry, ...]:
-        """The rules for one class under a numerics mode."""
-        found = self._resolved.get((op, allowed))
-        if found is None:
-            found = tuple(
-                entry
-                for base in op.__mro__
-                for entry in self._made(base)
-                if EQUIVALENCE.index(entry.equivalence) <= allowed
-            )
-            self._resolved[op, allowed] = found
-        return found
+        return [
+            each.entry(op) if isinstance(each, Deferred) else each
+            for op, found in self._by_op.items()
+            for each in found
+        ]
 
     def sweep(self, module: ModuleOp) -> None:
         """Applies the rules to every op of the module that is used, regions included."""
-        allowed = MODES.index(numerics_of(module))
-        rewrite = Rewrite()
+        sweep = _Sweep(self, MODES.index(numerics_of(module)))
         for op in module.body.block.ops:
             for region in op.regions:
                 for block in region.blocks:
-                    self._sweep_block(block, rewrite, allowed)
+                    sweep.block(block)
 
-    def _sweep_block(self, block: Block, rewrite: Rewrite, allowed: int) -> None:
+    def table(self, op: type[Operation], allowed: int) -> _Table | None:
+        """The rules for ops of a class under a numerics mode; None where there are none."""
+        found = [(op, each) for base in op.__mro__ for each in self._by_op.get(base, ())]
+        return _Table(found, allowed) if found else None
+
+    def tables(self, allowed: int) -> dict[type[Operation], _Table | None]:
+        """Those of the classes that were met under a numerics mode."""
+        return self._tables.setdefault(allowed, {})
+
+
+class _Sweep:
+    """One pass over a module."""
+
+    def __init__(self, rules: Rules, allowed: int) -> None:
+        self.rules, self.allowed = rules, allowed
+        self.tables = rules.tables(allowed)
+        self.limit = _limit.get()
+        self.rewrite = Rewrite()
+
+    def block(self, block: Block) -> None:
+        """Applies the rules to the ops of a block, until none matches."""
         op = block.first_op
         budget = REWRITES_PER_OP
         while op is not None:
             for region in op.regions:
                 for inner in region.blocks:
-                    self._sweep_block(inner, rewrite, allowed)
+                    self.block(inner)
             before = op.prev_op
-            value = self._rewritten(op, rewrite, allowed)
+            value = self._rewritten(op)
             if value is None:
                 op = op.next_op
                 budget += REWRITES_PER_OP
@@ -184,13 +252,19 @@ class Rules:
                 op = old.next_op
             block.erase_op(old)
 
-    def _rewritten(self, op: Operation, rewrite: Rewrite, allowed: int) -> SSAValue | None:
-        rules = self.of(type(op), allowed)
-        if not rules or op.results[0].first_use is None:
+    def _rewritten(self, op: Operation) -> SSAValue | None:
+        kind = op.__class__
+        try:
+            table = self.tables[kind]
+        except KeyError:
+            table = self.tables[kind] = self.rules.table(kind, self.allowed)
+        if table is None or op.results[0].first_use is None:
             return None
-        limit = _limit.get()
-        if limit is not None and len(limit.applied) == limit.most:
+        rules = table.rules(op)
+        limit = self.limit
+        if not rules or (limit is not None and len(limit.applied) == limit.most):
             return None
+        rewrite = self.rewrite
         rewrite.anchor = op
         rewrite.built.clear()
         for entry in rules:

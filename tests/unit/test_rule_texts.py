@@ -22,12 +22,12 @@ from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import TransposeOp
 from mlc.passes.gpu import expand_positions
 from mlc.passes.rules.check import faults
-from mlc.passes.rules.load import FAMILIES, family, rules_of
+from mlc.passes.rules.load import FAMILIES, FOLDER, family, rules_of
 from mlc.passes.rules.match import Matcher
 from mlc.passes.rules.pattern import RulePattern
 from mlc.passes.rules.rule import Rule
 from mlc.passes.rules.spell import spell
-from mlc.passes.rules.text import RuleError, chunks, parse, roots
+from mlc.passes.rules.text import RuleError, asked, chunks, parse, roots
 from mlc.passes.rules.vocabulary import FORMS
 from mlc.passes.tensor import (
     divide_factors,
@@ -43,6 +43,7 @@ from mlc.runtime.interpret import interpret
 from tests.every_op.native import Argument, function_module
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
+DATA = Path(__file__).parent.parent / "data" / "rules"
 WITH_RULES = (
     divide_factors, exchange_sums, expand_partition, expand_positions, fold_views, sum_products,
 )  # fmt: skip
@@ -99,6 +100,15 @@ def test_the_ops_of_roots_are_found_without_reading_a_rule() -> None:
         assert [tuple(FORMS[op].op for op in ops) for ops in found] == [
             Matcher(rule).root_classes() for rule in family(name)
         ]
+
+
+@pytest.mark.parametrize("name", ["right", "wrong", *FAMILIES])
+def test_what_makes_operands_is_found_without_reading_a_rule(name: str) -> None:
+    path = FOLDER / f"{name}.rules" if name in FAMILIES else DATA / f"{name}.rules"
+    text = path.read_text("utf-8")
+    found = [asked(lines) for _, lines in chunks(text, name)]
+    assert found == [Matcher(rule).asked() for rule in parse(text)]
+    assert any(found)
 
 
 RIGHT = """\
