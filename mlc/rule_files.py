@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from mlc.passes.rules.derive import Proofs
 from mlc.passes.rules.grade import Verdict, verify
 from mlc.passes.rules.load import FAMILIES, FOLDER, read_rules, rules_of
+from mlc.passes.rules.proofs import proofs_path, read_proofs, spell_proofs
 from mlc.passes.rules.rule import Rule
 from mlc.passes.rules.spell import spell_expression, spell_guard, spell_side, with_grades
 from mlc.passes.rules.tokens import RuleError
@@ -40,26 +42,37 @@ def of_command_line(action: str, files: Sequence[str], *, writes: bool) -> int:
 def _verified(path: Path, *, writes: bool) -> int:
     """Prints a verdict for each rule of a file; 1 where one is refuted, or has not this grade."""
     status = 0
-    verdicts = [verify(rule, interpret) for rule in read_rules(path)]
+    proofs = read_proofs(path)
+    verdicts = [verify(rule, interpret, proofs) for rule in read_rules(path)]
     for verdict in verdicts:
         print(verdict)
-        if verdict.grade is None or not (writes or _is_graded(verdict)):
+        if verdict.grade is None or not (writes or _is_graded(verdict, proofs)):
             status = 1
     if writes:
         text = path.read_text(encoding="utf-8")
         grades = {verdict.rule.name: verdict.grade for verdict in verdicts}
         path.write_text(with_grades(text, grades), encoding="utf-8")
+        found = {name: d for verdict in verdicts for name, d in verdict.derivations}
+        if found:
+            proofs_path(path).write_text(spell_proofs(found), encoding="utf-8")
+        elif proofs:
+            proofs_path(path).unlink()
     return status
 
 
-def _is_graded(verdict: Verdict) -> bool:
-    """Whether the file says the grade; else that is said."""
+def _is_graded(verdict: Verdict, proofs: Proofs) -> bool:
+    """Whether the file says the grade, and that of proofs the derivation; else that is said."""
     said, found = verdict.rule.grade, verdict.grade
-    if found is None or said == found:
+    if found is None:
         return True
-    has = "none" if said is None else f"another, {said.name} at {said.instances} instances"
-    print(f"  the file has {has}: `mlc rules verify FILE --write` puts this one there")
-    return False
+    if said != found:
+        has = "none" if said is None else f"another, {said.name} at {said.instances} instances"
+        print(f"  the file has {has}: `mlc rules verify FILE --write` puts this one there")
+        return False
+    if any(proofs.get(name) != steps for name, steps in verdict.derivations):
+        print("  no derivation stands beside the file: `mlc rules verify FILE --write` writes it")
+        return False
+    return True
 
 
 def table(rules: Sequence[Rule]) -> str:

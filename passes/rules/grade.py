@@ -1,15 +1,17 @@
 """
 Whether a rule is true: by exact arithmetic modulo a prime, and on floats, integers and bools.
 
+*Axiomatic*: there is a derivation from the specifications of the ops (`derive.py`), for all sizes.
 *Probabilistic*: both sides are equal at random residues, at several sizes. A false rule between
 polynomials of degree k passes a test with probability k/p at most (Schwartz 1980, Zippel 1979).
 *Tested*: both sides are equal at random and special numbers; that proves nothing, but refutes.
-Every rule is tested, as its class says; one that is only tested has no meaning modulo a prime.
+Every rule is tested, as its class says, and tried modulo a prime where it has a meaning there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -20,6 +22,7 @@ from mlc.dialects.tensor.op import Array, element_dtype, tensor_of
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.rules.addends import Addends
 from mlc.passes.rules.degrees import degree_of
+from mlc.passes.rules.derive import NONE, Derivation, Proofs, UnprovenError, derived, replay
 from mlc.passes.rules.instances import Instance, NoInstanceError, instances
 from mlc.passes.rules.match import NotTypedError
 from mlc.passes.rules.residues import (
@@ -67,30 +70,57 @@ class Verdict:
     counterexample: str = ""
     bound: float | None = None
     why_tested: str = ""
-    """Why a rule is not probabilistic."""
+    """Why there is no arithmetic modulo a prime."""
+    derivations: tuple[tuple[str, tuple[Derivation, ...]], ...] = ()
+    """Of the rule and, where it has two ways, of the other one; by their names."""
+    why_unproven: str = ""
 
     def __str__(self) -> str:
         name, grade = self.rule.name, self.grade
         if grade is None:
             return f"{name}: refuted: {self.counterexample}"
-        said = f"{name}: {self.rule.equivalence}, {grade.name} at {grade.instances} instances"
+        said = f"{name}: {self.rule.equivalence}, {grade.name}"
+        if grade.name == "axiomatic":
+            known = [d for _, found in self.derivations for d in found]
+            steps = sum(len(d.left) + len(d.right) for d in known)
+            said += f" by {steps} steps, for all sizes; tried"
+        said += f" at {grade.instances} instances"
         if self.bound is not None:
             said += f", degree {grade.degree}, wrong with probability <= {self.bound:.1e}"
-            return f"{said}{', for all sizes' if grade.shapes == 'uniform' else ''}"
-        return f"{said}: {self.why_tested}"
+        if grade.shapes == "uniform":
+            said += ", for all sizes"
+        if self.why_tested:
+            said += f", not modulo a prime: {self.why_tested}"
+        return f"{said}; no derivation: {self.why_unproven}" if self.why_unproven else said
 
 
-def verify(rule: Rule, run: Run) -> Verdict:
+def verify(rule: Rule, run: Run, proofs: Proofs = NONE) -> Verdict:
     """
-    A rule's grade, both ways where it has two. `run` is the meaning of programs on arrays; only
-    rules that were found to be sound by `check.faults` can be asked for.
+    A rule's grade, both ways where it has two. `run` is the meaning of programs on arrays; `proofs`
+    has derivations by the names of ways: those that hold are not searched. Only rules that were
+    found to be sound by `check.faults` can be asked for.
     """
     ways = [rule, rule.reversed()] if rule.is_two_way else [rule]
     verdicts = [_one_way(rule, way, run) for way in ways]
     for verdict in verdicts:
         if verdict.grade is None:
             return verdict
-    return min(verdicts, key=lambda v: v.bound is not None)
+    return _proven(min(verdicts, key=lambda v: v.bound is not None), ways, proofs)
+
+
+def _proven(verdict: Verdict, ways: Sequence[Rule], proofs: Proofs) -> Verdict:
+    """The verdict, with derivations of all ways if there are."""
+    assert verdict.grade is not None
+    found: list[tuple[str, tuple[Derivation, ...]]] = []
+    try:
+        for way in ways:
+            known = proofs.get(way.name)
+            holds = known is not None and replay(way, known)
+            found.append((way.name, known if known and holds else derived(way)))
+    except UnprovenError as error:
+        return replace(verdict, why_unproven=str(error))
+    grade = replace(verdict.grade, name="axiomatic", shapes="proven")
+    return replace(verdict, grade=grade, derivations=tuple(found))
 
 
 def _one_way(rule: Rule, way: Rule, run: Run) -> Verdict:

@@ -12,9 +12,10 @@ from typing import Literal, get_args
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.rules import Equivalence
 
-GradeName = Literal["tested", "probabilistic"]
-Shapes = Literal["instances", "uniform"]
+GradeName = Literal["tested", "probabilistic", "axiomatic"]
+Shapes = Literal["instances", "uniform", "proven"]
 GRADES: tuple[GradeName, ...] = get_args(GradeName)
+SHAPES: tuple[Shapes, ...] = get_args(Shapes)
 
 
 # Expressions: sizes, places, and numbers of constants
@@ -173,8 +174,9 @@ class Guard:
 class Grade:
     """
     How a rule was verified. `instances`: at so many; `degree`: of the two sides as polynomials,
-    `tests`: so often at random numbers modulo 2^31 - 1. Of a tested rule both are 0. `shapes`: for
-    which sizes that holds, those of the instances or all.
+    `tests`: so often at random numbers modulo 2^31 - 1. Both are 0 where there is no such
+    arithmetic. `shapes`: for which sizes that holds, those of the instances or all; of an axiomatic
+    rule, for which there is a derivation, it is proven for all.
     """
 
     name: GradeName

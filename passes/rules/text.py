@@ -21,6 +21,7 @@ from typing import cast
 
 from mlc.passes.rules.rule import (
     GRADES,
+    SHAPES,
     Apply,
     Asked,
     Constant,
@@ -294,7 +295,7 @@ class _Reader(Tokens):
         while self.next:
             field = self.take(*numbers, "shapes")
             if field == "shapes":
-                shapes = self.take("instances", "uniform")
+                shapes = self.take(*SHAPES)
                 continue
             if not self.next.isdigit():
                 self.fail("a number")

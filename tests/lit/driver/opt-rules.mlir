@@ -13,7 +13,7 @@
 // CHECK-NEXT:    mlc.constant dense<1.500000e+00> : tensor<8xf32>
 // CHECK-NEXT:    mlc.add
 // CHECK-NEXT:    func.return
-// VERDICT:     mean_of_shifted: approximate, probabilistic at {{.*}} instances, degree 1, wrong with
+// VERDICT:     mean_of_shifted: approximate, axiomatic by {{.*}} at {{.*}} instances, degree 1, wrong with
 // TABLE:       | `mean_of_shifted` | `%s = add %x, const(c); div (reduce "sum" "mn->m" %s), const(4)` |
 // WRONG:       wrong.rules:1: rule mean_of_shifted is refuted: left {{.*}} and right {{.*}} where %x is
 // REFUTED:     mean_of_shifted: refuted:
