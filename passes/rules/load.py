@@ -44,7 +44,7 @@ def deferred(name: str, equivalence: Equivalence | None = None) -> Rules:
 
 
 def _read(line: int, lines: Sequence[str], file: str) -> tuple[Rewriter, Equivalence]:
-    rule = parse_rule(line, lines, file)
+    rule = parse_rule(line, [x for x in lines if not x.startswith("  grade ")], file)
     return Matcher(rule).rewriter(), rule.equivalence
 
 

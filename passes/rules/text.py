@@ -89,7 +89,7 @@ def asked(lines: Sequence[str]) -> tuple[Asked, ...]:
     made = dict.fromkeys(re.findall(r"splat\((%\w+)\)", head), "const")
     made |= dict(re.findall(r"(%\w+) = (\w+)", left))
     choices = {name: tuple(ops.split()) for name, ops in re.findall(r"\n  op (\w+) : (.*)", head)}
-    tokens = [a for a, _ in TOKEN.findall(left.partition("yield ")[2])]
+    tokens: list[str] = TOKEN.findall(left.partition("yield ")[2])
     found: list[Asked] = []
     k, depth, is_next = 0, 0, True
     for at, token in enumerate(tokens):

@@ -12,9 +12,10 @@ from mlc.passes.rules.vocabulary import FUNCTIONS
 
 T = TypeVar("T")
 TOKEN = re.compile(
-    r'\s*(?:(%\w+|"[^"]*"|<=|>=|==|!=|[-+*/()\[\],:=<>]|\d+(?:\.\d*)?(?:e[-+]?\d+)?|[A-Za-z_]\w*)'
-    r"|(\S))"
+    r'%\w+|"[^"]*"|<=|>=|==|!=|[-+*/()\[\],:=<>]|\d+(?:\.\d*)?(?:e[-+]?\d+)?|[A-Za-z_]\w*|\S'
 )
+_WRONG = re.compile(r"[^-+*/()\[\],:=<>\w]", re.ASCII)
+"""A token that stands for nothing."""
 
 
 class RuleError(MlcError):
@@ -36,11 +37,11 @@ class Tokens:
 
     def begin(self, line: str) -> None:
         """Takes a line's tokens."""
-        pairs = TOKEN.findall(line)
-        self.tokens, self.at = [*(a or b for a, b in pairs), ""], 0
-        if wrong := [k for k, (_, b) in enumerate(pairs) if b]:
-            self.at = wrong[0]
-            self.fail("a name, a number, a text or an operator")
+        self.tokens, self.at = [*TOKEN.findall(line), ""], 0
+        for k, token in enumerate(self.tokens):
+            if len(token) == 1 and _WRONG.match(token):
+                self.at = k
+                self.fail("a name, a number, a text or an operator")
 
     @property
     def next(self) -> str:

@@ -128,7 +128,7 @@ def test_each_step_keeps_what_the_reference_computes(rule: Rule) -> None:
         result = cast("Any", wanted[d.root])
         if 0 in result.shape:
             continue
-        at = tuple(int(rng.integers(n)) for n in result.shape)
+        at = tuple(int(rng.integers(n)) for n in cast("tuple[int, ...]", result.shape))
         value = _Values(rule, sides.meaning, case, arrays, said)
         value.place(sides.index, at)
         for side, steps in ((0, d.left), (1, d.right)):
