@@ -10,12 +10,12 @@ matter here, but of a rule's class. A derivation is a list of axioms and places 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
+from itertools import permutations, product
 
 from mlc.dialects.dims import Dim
 from mlc.passes.rules.elements import (
-    ANY_SIGN,
     FALSE,
     ONE,
     TRUE,
@@ -23,13 +23,11 @@ from mlc.passes.rules.elements import (
     ZERO,
     Bound,
     Facts,
-    Regrouped,
     Term,
     apart,
     bound_of,
     free_letters,
     free_regions,
-    grouped,
     is_field,
     is_real,
     is_ring,
@@ -40,9 +38,17 @@ from mlc.passes.rules.elements import (
     number,
     over,
     parts,
-    placed,
     renamed,
+    replaced,
     substituted,
+    without_letters,
+)
+from mlc.passes.rules.positions import (
+    all_below,
+    in_range,
+    none_below,
+    regrouped,
+    sign_of,
     with_condition,
 )
 
@@ -56,14 +62,6 @@ Law = Callable[[Term, Facts], Term | None]
 def value(term: Term) -> Fraction | None:
     """The number that a term is."""
     return term.data if term.head == "number" and isinstance(term.data, Fraction) else None
-
-
-def replaced(term: Term, old: Iterable[Term], *new: Term) -> Term:
-    """A sum, product, … with some operands replaced."""
-    args = list(term.args)
-    for x in old:
-        args.remove(x)
-    return make(term.head, *args, *new)
 
 
 # Sums and products: rings
@@ -122,7 +120,7 @@ def inverses(term: Term, facts: Facts) -> Term | None:
 
 
 def inverse(term: Term, facts: Facts) -> Term | None:
-    """1 / (1 / x) = x; 1 / (x y) = (1 / x) (1 / y); 1 / 2 = 0.5"""
+    """1 / (1 / x) = x; 1 / (x y) = (1 / x) (1 / y); 1 / 2 = 0.5; 1 / (x + y / z) = z / (x z + y)"""
     (x,) = term.args
     if not is_field(x, facts):
         return None
@@ -130,7 +128,31 @@ def inverse(term: Term, facts: Facts) -> Term | None:
         return x.args[0]
     if x.head == "mul":
         return make("mul", *(make("inv", y) for y in x.args))
+    if x.head == "sum" and x.args[0].head == "mul":
+        parted = without_letters(x, facts.words)
+        return parted and make("mul", *(make("inv", y) for y in parted))
+    if x.head == "add":
+        factors = (y for part in x.args for y in (part.args if part.head == "mul" else (part,)))
+        divisor = next((y.args[0] for y in factors if y.head == "inv"), None)
+        if divisor is not None:
+            cleared = make("add", *(make("mul", divisor, part) for part in x.args))
+            return make("mul", divisor, make("inv", cleared))
     return number(1 / n) if (n := value(x)) else None
+
+
+def joined(term: Term, facts: Facts) -> Term | None:
+    """sum over k : a of x[k] + sum over k : b of x[k + a] = sum over k : a + b of x[k]"""
+    sums = [x for x in term.args if x.head == "sum" and is_ring(x, facts)]
+    for first, second in permutations(sums, 2):
+        (letters, words), (others, more) = bound_of(first), bound_of(second)
+        for (name, size), (other, long) in product(letters, others):
+            rest = tuple(x for x in letters if x[0] != name)
+            moved = substituted(second.args[0], {other: letter(name) - size})
+            is_same = words == more and rest == tuple(x for x in others if x[0] != other)
+            if is_same and moved == first.args[0]:
+                both = make("sum", moved, data=Bound((*rest, (name, size + long)), words))
+                return replaced(term, [first, second], both)
+    return None
 
 
 # Functions
@@ -178,8 +200,12 @@ def roots(term: Term, facts: Facts) -> Term | None:
 
 
 def absolute(term: Term, facts: Facts) -> Term | None:
-    """|x| = max(x, -x)"""
+    """|x| = max(x, -x); |x y| = |x| |y|; |-2| = 2"""
     (x,) = term.args
+    if (n := value(x)) is not None:
+        return number(abs(n))
+    if x.head == "mul" and is_real(x, facts):
+        return make("mul", *(make("abs", y) for y in x.args))
     if not kinds(x, facts) <= {"float", "int"}:
         return None
     return make("max", x, make("mul", number(-1), x))
@@ -202,6 +228,8 @@ def _is_whole(term: Term, facts: Facts) -> bool:
 
 # Orders and bits: lattices
 
+FOLDED = {"prod": "mul", "max": "max", "min": "min"}
+"""What joins two folds."""
 OTHER = {"max": "min", "min": "max", "and": "or", "or": "and"}
 
 
@@ -212,13 +240,24 @@ def idempotent(term: Term, facts: Facts) -> Term | None:
 
 
 def absorbed(term: Term, facts: Facts) -> Term | None:
-    """max(x, min(x, y)) = x; x | (x & y) = x"""
+    """max(x, min(x, y)) = x; x | (x & y) = x; max(x, -x, 0) = max(x, -x)"""
     other = OTHER[term.head]
     sets = {x: set(x.args if x.head == other else (x,)) for x in term.args}
     for x, many in sets.items():
         if any(few < many for few in sets.values()):
             return replaced(term, [x])
-    return None
+    if term.head in ("and", "or") or ZERO not in term.args or not is_real(term, facts):
+        return None
+    turned = (make("mul", number(-1), x) for x in term.args if x != ZERO)
+    return replaced(term, [ZERO]) if any(x in term.args for x in turned) else None
+
+
+def known_bits(term: Term, facts: Facts) -> Term | None:
+    """true & c = c; false & c = false; false | c = c"""
+    neutral, other = (TRUE, FALSE) if term.head == "and" else (FALSE, TRUE)
+    if other in term.args:
+        return other
+    return replaced(term, [neutral]) if neutral in term.args else None
 
 
 def lattice(term: Term, facts: Facts) -> Term | None:
@@ -393,87 +432,44 @@ def split(term: Term, facts: Facts) -> Term | None:
     """sum over k : a + b of (x if k < a else y) = sum over k : a of x + sum over k : b of y"""
     letters, words = bound_of(term)
     (body,) = term.args
+    both = "add" if term.head == "sum" else FOLDED.get(monoid_of(term))
+    if both is None or (both == "add" and not is_ring(body, facts)):
+        return None
     for name, size in letters:
         for condition in (x for x in parts(body) if x.head == "below"):
             assert isinstance(condition.data, Dim)
-            place = letter(name)
-            at = place - condition.data
-            is_inside = name not in at.symbols() and _sign_of(at) >= 0 and _sign_of(size - at) >= 0
-            if not is_inside or not is_ring(body, facts):
+            at = letter(name) - condition.data
+            if name in at.symbols() or sign_of(at) < 0 or sign_of(size - at) < 0:
                 continue
             rest = tuple(x for x in letters if x[0] != name)
             first, second = (with_condition(body, condition, x) for x in (TRUE, FALSE))
-            second = substituted(second, {name: place + at})
-            return make("add", *(
-                make("sum", part, data=Bound((*rest, (name, many)), words))
+            second = substituted(second, {name: letter(name) + at})
+            return make(both, *(
+                make(term.head, part, data=over(term, Bound((*rest, (name, many)), words)))
                 for part, many in ((first, at), (second, size - at))
             ))  # fmt: skip
     return None
 
 
-# Positions
-
-
-def _sign_of(dim: Dim) -> int:
-    """1 where a size is never negative, -1 where it always is, else -2; sizes are not negative."""
-    if any(name.startswith(ANY_SIGN) for name in dim.symbols()):
-        return -2
-    numbers = dict(dim.terms)
-    constant = numbers.pop((), 0)
-    if constant >= 0 and all(c >= 0 for c in numbers.values()):
-        return 1
-    return -1 if constant < 0 and all(c <= 0 for c in numbers.values()) else -2
-
-
-def in_range(term: Term, facts: Facts) -> Term | None:
-    """A position i of n has 0 <= i < n: of 2 i + 1 < 0 and i - n < 0 the answers are known."""
-    assert isinstance(term.data, Dim)
-    low, high = term.data, term.data
-    if any(not isinstance(atom, str) for m, _ in term.data.terms for atom in m):
+def out_of_fold(term: Term, facts: Facts) -> Term | None:
+    """max over i of (x + c) = (max over i of x) + c; of c x with c > 0 it is c times that of x"""
+    (body,) = term.args
+    if monoid_of(term) not in ("max", "min") or body.head not in ("add", "mul"):
         return None
-    for name in sorted(term.data.symbols() & facts.sizes.keys()):
-        slope = sum((Dim(((tuple(a for a in m if a != name), c),)) for m, c in term.data.terms
-                     if name in m), Dim.const(0))  # fmt: skip
-        rises = _sign_of(slope) == 1
-        if name in slope.symbols() or not (rises or _sign_of(-slope) == 1):
-            return None
-        ends = Dim.const(0), facts.sizes[name] - 1
-        first, last = ends if rises else ends[::-1]
-        low, high = low.substitute({name: first}), high.substitute({name: last})
-    if _sign_of(low) == 1:
-        return FALSE
-    return TRUE if _sign_of(high) == -1 else None
-
-
-def none_below(term: Term, facts: Facts) -> Term | None:
-    """Of no axis is a position negative, if of none it can be."""
-    return FALSE if in_range(term, facts) == FALSE else None
-
-
-def all_below(term: Term, facts: Facts) -> Term | None:
-    """On all axes something is negative, if it is on each."""
-    return TRUE if in_range(term, facts) == TRUE else None
-
-
-def regrouped(term: Term, facts: Facts) -> Term | None:
-    """Regrouping to the same shape moves nothing; twice is once; axes of 1 are at 0."""
-    name, index = placed(term)
-    if len(index) != 1 or not isinstance(index[0], Regrouped):
+    parted = without_letters(term, facts.words) if is_real(body, facts) else None
+    if parted is None:
         return None
-    to, shape, inner = index[0]
-    if to == shape:
-        return Term("read", (name, inner))
-    if len(inner) == 1 and isinstance(inner[0], Regrouped) and inner[0].to == shape:
-        _, origin, behind = inner[0]
-        return Term("read", (name, (Regrouped(to, origin, behind),)))
-    places = grouped(to, shape, inner)
-    return None if places is None else Term("read", (name, places))
+    factor, rest = parted
+    signs = [_sign(x, facts) for x in (factor.args if factor.head == "mul" else (factor,))]
+    if body.head == "add" or (all(signs) and signs.count(-1) % 2 == 0):
+        return make(body.head, factor, rest)
+    return None
 
 
 _LATTICE = (idempotent, absorbed)
 _OVER: tuple[Law, ...] = (of_nothing, of_one, sum_of_sum)
 LAWS: dict[str, tuple[Law, ...]] = {
-    "add": (numbers_first, both_extrema, extremum_of_sum, collected),
+    "add": (numbers_first, both_extrema, extremum_of_sum, collected, joined),
     "mul": (numbers_first, inverses, roots, distributed, into_sum, extremum_scaled),
     "inv": (inverse,),
     "exp": (exponential,),
@@ -483,14 +479,14 @@ LAWS: dict[str, tuple[Law, ...]] = {
     **dict.fromkeys(ROUNDINGS, (rounded_again,)),
     "max": _LATTICE,
     "min": (*_LATTICE, lattice),
-    "or": _LATTICE,
-    "and": (*_LATTICE, lattice),
+    "or": (*_LATTICE, known_bits),
+    "and": (*_LATTICE, known_bits, lattice),
     "xor": (exclusive,),
     "not": (complement,),
     **dict.fromkeys(("lt", "le", "gt", "ge", "eq", "ne"), (comparison,)),
     "select": (choice,),
     "sum": (*_OVER, linear, counted, split, named),
-    "fold": (*_OVER, named),
+    "fold": (*_OVER, split, out_of_fold, named),
     "below": (in_range,),
     "any_below": (none_below,),
     "all_below": (all_below,),

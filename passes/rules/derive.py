@@ -28,9 +28,9 @@ from mlc.passes.rules.elements import (
     parts,
     placed,
     with_args,
-    with_condition,
 )
 from mlc.passes.rules.meaning import Meaning, StuckError
+from mlc.passes.rules.positions import with_condition
 from mlc.passes.rules.rule import Constant, Rule, Variable
 
 MOST_STEPS = 400
@@ -121,22 +121,29 @@ class _Sides:
                 shapes = [self.meaning.shape(x) for x in self.roots]
                 if shapes[0] != shapes[1]:
                     raise UnprovenError("the sides have other shapes")
-        except StuckError as error:
+                self.meaning.check(named or right)
+        except (StuckError, IndexError, ValueError, KeyError) as error:
             raise UnprovenError(str(error)) from None
 
     def start(self, side: int) -> Term:
         """The side, with nothing unfolded."""
         return Term("at", (self.roots[side], self.index))
 
-    def after(self, side: int, steps: tuple[Step, ...]) -> Term:
-        """What the side is after these steps. Raises UnprovenError where one does not apply."""
+    def trail(self, side: int, steps: tuple[Step, ...]) -> Iterator[Term]:
+        """The side, and what each step makes of it. UnprovenError where one does not apply."""
         term = self.start(side)
+        yield term
         for step in steps:
             found = self._rewritten(term, step.place, self._axiom(step.axiom), self._top())
             if found is None:
                 raise UnprovenError(f"{step} says nothing of {term}")
             term = found
-        return term
+            yield term
+
+    def after(self, side: int, steps: tuple[Step, ...]) -> Term:
+        """What the side is after these steps."""
+        *_, found = self.trail(side, steps)
+        return found
 
     def normal(self, side: int) -> tuple[list[Step], Term]:
         """The steps that axioms allow, and what the side is then."""
@@ -259,6 +266,7 @@ def _conditions(
         condition = term.args[0]
         is_free = not (letters & free_letters(condition))
         if is_free and not (words & free_regions(condition, facts.words)):
-            yield from (x for x in parts(condition) if not x.args or x.head in ("lt", "eq"))
+            known = (x for x in parts(condition) if x not in (TRUE, FALSE))
+            yield from (x for x in known if not x.args or x.head in ("lt", "eq"))
     for x in term.args:
         yield from _conditions(x, letters, words, facts)

@@ -8,7 +8,7 @@ have no order here, nor have max, min and bits.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import islice, permutations
 from typing import Any, NamedTuple, cast
@@ -21,7 +21,6 @@ UNORDERED = ("add", "mul", "max", "min", "and", "or", "xor")
 Regions = frozenset[int]
 """A set of letters that words say: the cells of their Venn diagram, of those that may have any."""
 ONE = Dim.const(1)
-ANY_SIGN = "±"  # begins the names of symbols that may be negative
 MOST_NAMES = 720  # orders of the bound letters of a sum that are tried
 
 
@@ -241,11 +240,24 @@ def apart(term: Term, taken: frozenset[str]) -> Term:
     return Term(term.head, data, (substituted(term.args[0], moved),))
 
 
-def with_condition(term: Term, condition: Term, known: Term) -> Term:
-    """The term where a condition is known."""
-    if term == condition:
-        return known
-    return with_args(term, [with_condition(x, condition, known) for x in term.args])
+def replaced(term: Term, old: Iterable[Term], *new: Term) -> Term:
+    """A sum, product, … with some operands replaced."""
+    args = list(term.args)
+    for x in old:
+        args.remove(x)
+    return make(term.head, *args, *new)
+
+
+def without_letters(term: Term, words: Mapping[str, Regions]) -> tuple[Term, Term] | None:
+    """Of the operands of a summand those that have none of the letters, and a sum of the rest."""
+    bound, (body,) = bound_of(term), term.args
+    names = {name for name, _ in bound.letters}
+    operands = body.args if body.head in ("mul", "add") else (body,)
+    plain = [x for x in operands if not names & free_letters(x)]
+    free = [x for x in plain if not bound.words & free_regions(x, words)]
+    if not free or len(free) == len(operands):
+        return None
+    return make(body.head, *free), make(term.head, replaced(body, free), data=term.data)
 
 
 # What is known of terms
@@ -288,40 +300,3 @@ def is_real(term: Term, facts: Facts) -> bool:
 def is_field(term: Term, facts: Facts) -> bool:
     """Whether numbers but 0 have inverses."""
     return kinds(term, facts) <= {"float", "complex"}
-
-
-# Positions
-
-
-def grouped(to: Shape, shape: Shape, index: Index) -> Index | None:
-    """The index in `to`, where each axis of either is one or several of the other."""
-    found: list[str | Dim | Regrouped] = []
-    old = [(n, at) for n, at in zip(shape, index, strict=True) if n != ONE]
-    new = list(to)
-    while new:
-        n = new.pop(0)
-        if n == ONE:
-            found.append(Dim.const(0))
-            continue
-        if not old:
-            return None
-        many, at = old.pop(0)
-        if n == many:
-            found.append(at)
-            continue
-        if isinstance(n, str) or isinstance(many, str) or not isinstance(at, Dim):
-            return None
-        while old and n != many:  # several become one
-            size, place = old.pop(0)
-            if isinstance(size, str) or not isinstance(place, Dim):
-                return None
-            many, at = many * size, at * size + place
-        if n != many:  # one becomes two
-            second = new.pop(0) if new else ONE
-            parts_of = second.constant if isinstance(second, Dim) else None
-            if not parts_of or n * parts_of != many:
-                return None
-            found += [at // parts_of, at - (at // parts_of) * parts_of]
-            continue
-        found.append(at)
-    return None if old else tuple(found)

@@ -35,6 +35,7 @@ from mlc.passes.rules.rule import (
     Term,
     Variable,
     known_values,
+    symbols,
     terms,
 )
 from mlc.passes.rules.vocabulary import FORMS, GUARDS, PROPERTY
@@ -433,8 +434,25 @@ def _is_given(given: Given, env: Env, vectors: tuple[str, ...]) -> bool:
         for expression, dim in zip(shape, found, strict=True):
             if isinstance(expression, Symbol) and not _bind_dim(expression, dim, env):
                 return False
-        if any(dims(expression, env) != dim for expression, dim in plain):
+        if not all(_is_size(expression, dim, env) for expression, dim in plain):
             return False
+    return True
+
+
+def _is_size(expression: Expr, dim: Dim, env: Env) -> bool:
+    """Whether a size is what an expression says; one variable in it that is new gets its value."""
+    new = sorted({name for name in symbols(expression) if name not in env})
+    if not new:
+        return bool(dims(expression, env) == dim)
+    try:
+        at = [dims(expression, {**env, new[0]: Dim.const(n)}) for n in range(3)]
+    except (KeyError, ArithmeticError):
+        return False
+    slope = at[1] - at[0]
+    found = (dim - at[0]).exact_quotient(slope) if slope.terms else None
+    if found is None or at[2] - at[1] != slope or any(c < 0 for _, c in found.terms):
+        return False
+    env[new[0]] = found
     return True
 
 

@@ -13,7 +13,7 @@ from itertools import product
 
 from mlc.dialects.dims import Dim
 from mlc.passes.rules.elements import (
-    ANY_SIGN,
+    ONE,
     Bound,
     Facts,
     Index,
@@ -21,12 +21,12 @@ from mlc.passes.rules.elements import (
     Regrouped,
     Shape,
     Term,
-    grouped,
     letter,
     make,
     number,
 )
 from mlc.passes.rules.environment import dims, evaluate
+from mlc.passes.rules.positions import ANY_SIGN, grouped, sign_of
 from mlc.passes.rules.rule import (
     Apply,
     Constant,
@@ -182,16 +182,58 @@ class Meaning:
         if term.op == "concat":
             axis = self.constant(term.field("axis"))
             every = [self.shape(x) for x in term.operands]
-            total = sum((_dim(s[axis]) for s in every), Dim.const(0))
+            total = sum((dim_of(s[axis]) for s in every), Dim.const(0))
             return (*every[0][:axis], total, *every[0][axis + 1 :])
         if term.op == "pad":
             low, high = (self.sizes(x) for _, x in term.fields)
-            inner = map(_dim, self.shape(term.operands[0]))
+            inner = map(dim_of, self.shape(term.operands[0]))
             return tuple(a + n + b for a, n, b in zip(low, inner, high, strict=True))
         known = [x for x in term.operands if not isinstance(x, Constant)]
         if not known:
             raise StuckError("an op of constants alone")
         return self.shape(known[-1])
+
+    def check(self, term: RuleTerm) -> None:
+        """Raises StuckError where the ops of a term do not have a type for all sizes."""
+        if not isinstance(term, Node):
+            return
+        for x in term.operands:
+            self.check(self.node(x.name) or x if isinstance(x, Variable) else x)
+        shapes = [None if self._is_constant(x) else self.shape(x) for x in term.operands]
+        if term.letters is not None:
+            self._check_letters(term, term.letters, shapes)
+        elif term.op == "reshape":
+            sizes = [prod_of(shape) for shape in (shapes[0] or (), self.shape(term))]
+            self._ask(sizes[0] == sizes[1] or bool(self.rule.vectors), "reshape")
+        elif term.op == "slice" and not self.rule.vectors:
+            starts, steps, ends = (self.sizes(x) for _, x in term.fields)
+            for at, step, n, size in zip(starts, steps, ends, shapes[0] or (), strict=True):
+                last = at + step * (n - 1)
+                is_inside = all(sign_of(x) == 1 for x in (at, dim_of(size) - 1 - last))
+                self._ask(is_inside or step.constant != 1 or sign_of(n - 1) != 1, "slice")
+        elif term.op not in ("slice", "concat", "pad"):
+            self._ask(len({x for x in shapes if x is not None}) < 2, term.op)
+
+    def _check_letters(self, node: Node, letters: Letters, shapes: list[Shape | None]) -> None:
+        """Axes are as long as their letters; windows do not reach out of them."""
+        known = self.letter_sizes(node, letters)
+        for word, shape in zip(letters.operands, shapes, strict=True):
+            for axis, size in zip(word.axes, shape or (), strict=True):
+                if isinstance(size, str):
+                    continue
+                reach = ONE
+                for x in axis:
+                    reach = reach + self.size(x.scale) * (known.get(x.name, size) - 1)
+                fits = reach == size if len(axis) == 1 else sign_of(size - reach) == 1
+                self._ask(fits or bool(self.rule.integers), f"{node.op} of {size} and {reach}")
+
+    def _is_constant(self, x: RuleTerm) -> bool:
+        return isinstance(self.node(x.name) if isinstance(x, Variable) else x, Constant)
+
+    @staticmethod
+    def _ask(holds: bool, what: str) -> None:
+        if not holds:
+            raise StuckError(f"types of {what} on the right, which may be wrong")
 
     def node(self, name: str) -> RuleTerm | None:
         """What a name stands for that is no variable."""
@@ -207,6 +249,9 @@ class Meaning:
             for axis, size in zip(word.axes, self.shape(operand), strict=True):
                 if len(axis) == 1 and isinstance(size, Dim):
                     found.setdefault(axis[0].name, size)
+        if (said := node.field("size")) is not None:
+            names = (axis[0].name for axis in letters.result.axes)
+            found |= zip(names, self.sizes(said), strict=True)
         for word in letters.words():
             for x in word.letters():
                 if isinstance(size := self.env.get(x.name), Dim) and x.name in self.rule.sizes:
@@ -258,11 +303,11 @@ class Meaning:
             return self.lettered(op, term, term.letters, index)
         if op == "slice":
             start, step = (self.sizes(x) for name, x in term.fields if name in ("from", "step"))
-            moved = tuple(a + s * _dim(i) for a, s, i in zip(start, step, index, strict=True))
+            moved = tuple(a + s * dim_of(i) for a, s, i in zip(start, step, index, strict=True))
             return at(operands[0], moved)
         if op == "reshape":
             to, shape = self.shape(operands[0]), self.shape(term)
-            return at(operands[0], grouped(to, shape, index) or (Regrouped(to, shape, index),))
+            return at(operands[0], grouped(to, shape, index, {}) or (Regrouped(to, shape, index),))
         if op == "concat":
             return self.concat(term, index)
         if op == "pad":
@@ -351,7 +396,7 @@ class Meaning:
             if x.is_word and item != x.name:
                 raise StuckError(f"the letters {x.name} at a place of others")
             if not x.is_word:
-                known[x.name] = _dim(item)
+                known[x.name] = dim_of(item)
         return known
 
     def _position(self, axis: tuple[object, ...], known: Mapping[str, Dim]) -> str | Dim:
@@ -366,10 +411,10 @@ class Meaning:
     def concat(self, node: Node, index: Index) -> Term:
         """The first operand before its end, else the others."""
         axis = self.constant(node.field("axis"))
-        place, found = _dim(index[axis]), None
+        place, found = dim_of(index[axis]), None
         ends = [Dim.const(0)]
         for x in node.operands:
-            ends.append(ends[-1] + _dim(self.shape(x)[axis]))
+            ends.append(ends[-1] + dim_of(self.shape(x)[axis]))
         for x, start, end in reversed(list(zip(node.operands, ends[:-1], ends[1:], strict=True))):
             part = at(x, (*index[:axis], place - start, *index[axis + 1 :]))
             found = part if found is None else make("select", below(place - end), part, found)
@@ -379,13 +424,13 @@ class Meaning:
     def pad(self, node: Node, index: Index) -> Term:
         """The operand where it is, else the other value."""
         low = self.sizes(next(x for name, x in node.fields if name == "low"))
-        moved = tuple(_dim(i) - a for i, a in zip(index, low, strict=True))
+        moved = tuple(dim_of(i) - a for i, a in zip(index, low, strict=True))
         x, other = node.operands
         outside, found = at(other, ()), at(x, moved)
         is_one_axis = all(isinstance(e, Listed) for _, e in node.fields)  # and no vector of them
         heads = ("below", "below") if is_one_axis else ("any_below", "all_below")
         for place, size in zip(moved, self.shape(x), strict=True):
-            found = make("select", Term(heads[1], place - _dim(size)), found, outside)
+            found = make("select", Term(heads[1], place - dim_of(size)), found, outside)
             found = make("select", Term(heads[0], place), outside, found)
         return found
 
@@ -400,10 +445,19 @@ def below(size: Dim) -> Term:
     return Term("below", size)
 
 
-def _dim(item: object) -> Dim:
+def dim_of(item: object) -> Dim:
+    """A position or a size of one axis."""
     if not isinstance(item, Dim):
         raise StuckError("a word where one axis is")
     return item
+
+
+def prod_of(shape: Shape) -> tuple[Dim, list[str]]:
+    """How many elements there are, and the words of others."""
+    found = ONE
+    for n in shape:
+        found = found * n if isinstance(n, Dim) else found
+    return found, sorted(n for n in shape if isinstance(n, str))
 
 
 def _unknown(name: str) -> Dim:

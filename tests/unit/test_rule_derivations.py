@@ -132,9 +132,7 @@ def test_each_step_keeps_what_the_reference_computes(rule: Rule) -> None:
         value = _Values(rule, sides.meaning, case, arrays, said)
         value.place(sides.index, at)
         for side, steps in ((0, d.left), (1, d.right)):
-            term = sides.start(side)
-            for k in range(len(steps) + 1):
-                term = sides.after(side, steps[:k])
+            for k, term in enumerate(sides.trail(side, steps)):
                 np.testing.assert_allclose(
                     value.of(term), result[at], rtol=1e-3, atol=1e-3,
                     err_msg=f"{steps[k - 1] if k else 'start'} of side {side} gave {term}",
