@@ -213,7 +213,7 @@ def _machine(to: argparse.ArgumentParser) -> None:
 
 
 def _rules(to: argparse.ArgumentParser) -> None:
-    to.add_argument("action", choices=("verify", "table"))
+    to.add_argument("action", choices=("verify", "table", "pdl"))
     to.add_argument("files", nargs="*", metavar="FILE", help="rules; default: those of mlc")
     to.add_argument("--write", action="store_true", help="of verify: put the grades into the files")
 

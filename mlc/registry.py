@@ -22,6 +22,7 @@ PASSES = {
     "mlc-expand-positions": "mlc.passes.gpu.expand_positions:ExpandPositionsPass",
     "mlc-expand-library": "mlc.passes.tensor.expand_library:ExpandLibraryPass",
     "mlc-roll-loops": "mlc.passes.tensor.roll_loops:RollLoopsPass",
+    "mlc-apply-rules": "mlc.passes.rules.apply_rules:ApplyRulesPass",
     "mlc-canonicalize": "mlc.passes.tensor.canonicalize:CanonicalizePass",
     "mlc-divide-factors": "mlc.passes.tensor.divide_factors:DivideFactorsPass",
     "mlc-exchange-sums": "mlc.passes.tensor.exchange_sums:ExchangeSumsPass",

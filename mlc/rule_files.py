@@ -8,6 +8,7 @@ from pathlib import Path
 from mlc.passes.rules.derive import Proofs
 from mlc.passes.rules.grade import Verdict, verify
 from mlc.passes.rules.load import FAMILIES, FOLDER, read_rules, rules_of
+from mlc.passes.rules.pdl import pdl, why_not
 from mlc.passes.rules.proofs import proofs_path, read_proofs, spell_proofs
 from mlc.passes.rules.rule import Rule
 from mlc.passes.rules.spell import spell_expression, spell_guard, spell_side, with_grades
@@ -36,7 +37,17 @@ def of_command_line(action: str, files: Sequence[str], *, writes: bool) -> int:
     if action == "table":
         print(table([rule for path in paths for rule in read_rules(path)]), end="")
         return 0
+    if action == "pdl":
+        print(patterns([rule for path in paths for rule in read_rules(path)]), end="")
+        return 0
     return max([_verified(path, writes=writes) for path in paths])
+
+
+def patterns(rules: Sequence[Rule]) -> str:
+    """Rules as a module of PDL patterns, with the reason of each that cannot be one."""
+    lines = [f"  // {rule.name} is no pattern: {why}\n" if (why := why_not(rule)) else pdl(rule)
+             for rule in rules]  # fmt: skip
+    return "builtin.module {\n" + "".join(lines) + "}\n"
 
 
 def _verified(path: Path, *, writes: bool) -> int:
