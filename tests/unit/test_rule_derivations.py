@@ -29,7 +29,8 @@ from mlc.passes.rules.tokens import RuleError
 from mlc.runtime.interpret import interpret
 
 DATA = Path(__file__).parent.parent / "data" / "rules"
-RULES = [*(rule for name in FAMILIES for rule in family(name)), *read_rules(DATA / "right.rules")]
+WRITTEN = [rule for name in FAMILIES for rule in family(name)]
+RULES = [*WRITTEN, *read_rules(DATA / "right.rules")]
 FILES = [*(FOLDER / f"{name}.rules" for name in FAMILIES), DATA / "right.rules"]
 PROOFS = {name: found for path in FILES for name, found in read_proofs(path).items()}
 WRONG = read_rules(DATA / "wrong.rules")
@@ -106,10 +107,14 @@ rule exclusive
 """
 
 
-CASES = [*RULES, *parse(ONLY)]
+OFTEN = [*parse(ONLY), *WRITTEN]  # in every run; of the others each fourth
+CASES = [
+    pytest.param(rule, id=rule.name, marks=[] if k < len(OFTEN) or k % 4 == 0 else pytest.mark.slow)
+    for k, rule in enumerate([*OFTEN, *RULES[len(WRITTEN) :]])
+]
 
 
-@pytest.mark.parametrize("rule", CASES, ids=[rule.name for rule in CASES])
+@pytest.mark.parametrize("rule", CASES)
 def test_each_step_keeps_what_the_reference_computes(rule: Rule) -> None:
     """Specifications and laws, at an element of an instance: all that a derivation rests on."""
     case = _plain(rule)
