@@ -27,7 +27,7 @@ from mlc.dialects.target.attribute import ATTRIBUTE
 from mlc.knobs import FUSIONS
 from mlc.passes import wellformed
 from mlc.passes.remarks import listening
-from mlc.passes.tensor.rules import Rules
+from mlc.passes.tensor.rules import Rules, limited
 from mlc.text import context, parse_text, read_text, verify_text
 
 PREFIX = "mlc-"
@@ -84,6 +84,9 @@ class MlcOpt(xDSLOptMain):
             "--rules", metavar="FILE",
             help="rewrite rules, which are verified and applied before the passes; docs/rules.md",
         )  # fmt: skip
+        arg_parser.add_argument(
+            "--rule", metavar="NAME", help="of --rules: this one alone, applied once"
+        )
         arg_parser.add_argument("-o", "--output-file", metavar="PATH", help="instead of stdout")
         flags = {
             "--list-passes": "print the names of all passes and stop",
@@ -115,10 +118,12 @@ class MlcOpt(xDSLOptMain):
 
     def _rules(self) -> Rules | None:
         if self.args.rules is None:
+            if self.args.rule is not None:
+                raise UsageError(f"--rule {self.args.rule}: expected --rules FILE, too")
             return None
         from mlc.rule_files import checked_rules  # few command lines need it
 
-        return checked_rules(self.args.rules)
+        return checked_rules(self.args.rules, self.args.rule)
 
     def _specs(self) -> list[ArgSpec]:
         try:
@@ -216,7 +221,8 @@ class MlcOpt(xDSLOptMain):
         with listening() as heard:
             if self.rules is not None:
                 self._check_level(module, f"--rules {self.args.rules}")
-                self.rules.sweep(module)
+                with limited(None if self.args.rule is None else 1):
+                    self.rules.sweep(module)
                 self._verify(module, f"--rules {self.args.rules}")
             self.apply_passes(module)
         if self.args.remarks:

@@ -17,12 +17,15 @@ from mlc.passes.tensor.rules import Rules
 from mlc.runtime.interpret import interpret
 
 
-def checked_rules(path: str | Path) -> Rules:
+def checked_rules(path: str | Path, name: str | None = None) -> Rules:
     """
-    A file's rules, each verified now, whatever grade it has there. Raises RuleError with the
-    counterexample of one that is refuted, and OSError where the file cannot be read.
+    A file's rules, or the one of this name, each verified now, whatever grade it has there. Raises
+    RuleError with the counterexample of one that is refuted, and OSError where the file cannot be
+    read.
     """
-    rules = read_rules(path)
+    rules = read_rules(path, name)
+    if name is not None and not rules:
+        raise RuleError(f"{path}: no rule is called {name!r}; see `mlc rules table {path}`")
     for rule in rules:
         verdict = verify(rule, interpret)
         if verdict.grade is None:

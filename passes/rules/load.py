@@ -64,12 +64,17 @@ def _made_by(makers: tuple[str, ...]) -> Callable[[type], bool]:
     return frozenset(FORMS[name].op for name in makers).__contains__
 
 
-def read_rules(path: str | Path) -> list[Rule]:
+def read_rules(path: str | Path, name: str | None = None) -> list[Rule]:
     """
-    A file's rules, each of which makes sense; whether they are true is asked of `grade.py`. Raises
-    RuleError, and OSError where the file cannot be read.
+    A file's rules, or the one of this name alone, each of which makes sense; whether they are true
+    is asked of `grade.py`. Raises RuleError, and OSError where the file cannot be read.
     """
-    rules = parse(Path(path).read_text(encoding="utf-8"), str(path))
+    text = Path(path).read_text(encoding="utf-8")
+    if name is None:
+        rules = parse(text, str(path))
+    else:
+        found = [chunk for chunk in chunks(text, str(path)) if chunk[1][0].split()[1:] == [name]]
+        rules = [parse_rule(line, lines, str(path)) for line, lines in found]
     for rule in rules:
         for fault in faults(rule):
             raise RuleError(f"{path}:{rule.line}: rule {rule.name}: {fault}")

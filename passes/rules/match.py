@@ -28,6 +28,7 @@ from mlc.passes.rules.rule import (
     Given,
     Guard,
     Letters,
+    Listed,
     Node,
     Number,
     Rule,
@@ -234,7 +235,11 @@ class Matcher:
                 found = attribute.data
             if not is_pattern:
                 env[key] = found
-                return True
+                if not isinstance(expression, Listed):
+                    return True
+                pairs = zip(items, found, strict=False)
+                plain = [pair for pair in pairs if isinstance(pair[0], Symbol | Number)]
+                return len(items) == len(found) and all(_bind_dim(e, d, env) for e, d in plain)
             if isinstance(expression, Symbol):
                 return env.setdefault(expression.name, found) == found
             pairs = zip(items, found, strict=False)
