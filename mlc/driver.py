@@ -199,6 +199,12 @@ def _rules(args: argparse.Namespace) -> int:
     return of_command_line(args.action, args.files, writes=args.write)
 
 
+def _discover(args: argparse.Namespace) -> int:
+    from mlc.discovery import run
+
+    return run(args)
+
+
 def _cache(args: argparse.Namespace) -> int:
     from mlc.runtime.cache import object_cache
 
@@ -230,5 +236,6 @@ COMMANDS: dict[str, Command] = {
     "mutants": _mutants,
     "machine": _machine,
     "rules": _rules,
+    "discover": _discover,
     "cache": _cache,
 }

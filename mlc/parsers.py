@@ -218,6 +218,28 @@ def _rules(to: argparse.ArgumentParser) -> None:
     to.add_argument("--write", action="store_true", help="of verify: put the grades into the files")
 
 
+def _discover(to: argparse.ArgumentParser) -> None:
+    to.add_argument(
+        "--ops", required=True, metavar="OP,…",
+        help="add, sub, mul, max, neg, relu, tanh, transpose, concat, split, matmul, conv",
+    )  # fmt: skip
+    to.add_argument("--depth", type=int, default=2, metavar="N", help="ops of a side (default: 2)")
+    to.add_argument("--limit", type=int, metavar="N", help="enumerate at most so many programs")
+    to.add_argument("--seconds", type=float, metavar="S", help="stop after so long")
+    to.add_argument(
+        "--processes", type=int, metavar="N",
+        help="how many compute; the files do not depend on it (default: all CPUs)",
+    )  # fmt: skip
+    to.add_argument(
+        "--resume", metavar="FOLDER", help="keep there what is computed, and go on from there"
+    )
+    to.add_argument("--no-tests", action="store_true", help="write no lit tests")
+    to.add_argument(
+        "-o", "--output", default="discovered", metavar="FOLDER",
+        help="of the files smaller.rules, other.rules and lit/*.mlir (default: discovered)",
+    )  # fmt: skip
+
+
 def _tile(to: argparse.ArgumentParser) -> None:
     for name, said in (("m", "rows"), ("n", "columns"), ("k", "summed")):
         to.add_argument(name, type=int, metavar=name.upper(), help=said)
@@ -254,5 +276,6 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "mutants": ("find programs that are right at most positions, and correct them", _mutants),
     "machine": ("print what mlc knows of this machine", _machine),
     "rules": ("verify rewrite rules, or print them as a table", _rules),
+    "discover": ("find rewrite rules by enumeration, each verified and with a test", _discover),
     "cache": ("look at, check or empty the cache of compiled code", _cache),
 }

@@ -40,6 +40,7 @@ EXECUTABLE = (
     "onnx",
     "rules",
     "partial-equivalence",
+    "discovery",
 )
 
 
