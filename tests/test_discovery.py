@@ -28,7 +28,7 @@ from mlc.passes.discovery.residues import drawn
 from mlc.passes.discovery.results import pairs_of_two
 from mlc.passes.discovery.table import Table
 from mlc.passes.discovery.terms import Pair, Term, count, operands_of, subterms, variables
-from mlc.passes.discovery.words import WORDS, Space, spaces
+from mlc.passes.discovery.words import DOCUMENTS, WORDS, Space, spaces
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "tests" / "data" / "rules" / "discovered"
@@ -233,6 +233,15 @@ def test_generated_tests_pass(found: Found, tmp_path: Path) -> None:
     broken = tests[0]
     broken.write_text(broken.read_text().replace("CHECK-NEXT: func.return", "CHECK-NEXT: absent"))
     assert not passes(broken, tmp_path)
+
+
+@pytest.mark.slow
+def test_generated_tests_of_three_ops_pass(tmp_path: Path) -> None:
+    found = found_at(3, DOCUMENTS)
+    assert len(found.rules) > 100
+    write_tests(write(found, tmp_path), tmp_path)
+    wrong = [p.name for p in (tmp_path / "lit").glob("*.mlir") if not passes(p, tmp_path)]
+    assert wrong == []
 
 
 # Parts -------------------------------------------------------------------------------------------

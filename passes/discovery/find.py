@@ -152,7 +152,7 @@ class _Search:
         table = Table(space, self.depth)
         self.normal = Normal(WEIGHTS, self.commutes)
         for pair in self.kept:
-            if _speaks_of(pair, space):
+            if speaks_of(pair, space):
                 self.normal.add(pair)
         for size in range(1, self.depth + 1):
             if not self._grow(table):
@@ -204,7 +204,7 @@ class _Search:
         apart = first[pruning.apart(first)]
         self._count(table, "common subgraph", len(apart))
         for pair in self.kept:
-            if pair.is_of_one and _speaks_of(pair, table.space):
+            if pair.is_of_one and speaks_of(pair, table.space):
                 proofs.apply(pair)
         self._count(table, "implied", int(proofs.is_open(apart).sum()))
         before = len(self.kept), len(self.refused), self.joined
@@ -271,7 +271,7 @@ def _most_general_first(table: Table, rows: Array) -> Array:
     return rows[np.lexsort((rows, -bits[table.inputs[rows] | table.inputs[reps]], count))]
 
 
-def _speaks_of(pair: Pair, space: Space) -> bool:
+def speaks_of(pair: Pair, space: Space) -> bool:
     """Whether a pair says something about programs of a space: of any rank, or of its own."""
     ops = {t[0] for side in (pair.left, pair.right) for root in side for t in subterms(root)
            if not isinstance(t, int)}  # fmt: skip
