@@ -30,7 +30,8 @@ from mlc.passes.discovery.statement import stated
 from mlc.passes.discovery.table import CHUNK, Table, Task
 from mlc.passes.discovery.terms import Pair, subterms
 from mlc.passes.discovery.words import WORDS, Word, spaces
-from mlc.passes.rules.grade import verify
+from mlc.passes.rules.grade import derivations_of, verify
+from mlc.passes.rules.proofs import proofs_path, spell_proofs
 from mlc.passes.rules.rule import Grade, Rule
 from mlc.passes.rules.spell import spell
 from mlc.passes.tensor.rules import EQUIVALENCE, Equivalence
@@ -254,7 +255,7 @@ def _same_question(folder: Path, options: Sequence[str]) -> None:
 
 
 def write(found: Found, folder: Path) -> dict[str, list[Rule]]:
-    """Writes the rules, those that end into a file of their own; the rules by file."""
+    """Writes rules and derivations, of rules that end into files of their own; rules by file."""
     folder.mkdir(parents=True, exist_ok=True)
     smaller = {rule.name for pair, rule in found.rules.items() if is_smaller(pair)}
     rules = sorted(found.rules.values(), key=lambda rule: rule.name)
@@ -270,6 +271,9 @@ def write(found: Found, folder: Path) -> dict[str, list[Rule]]:
         partial = "# The search was stopped: there are more.\n" if found.is_partial else ""
         text = f"{heads[name]}\n{partial}\n{spell(some)}"
         (folder / name).write_text(text, encoding="utf-8")
+        proven = (r for r in some if r.grade is not None and r.grade.name == "axiomatic")
+        proofs = dict(pair for rule in proven for pair in derivations_of(rule))
+        proofs_path(folder / name).write_text(spell_proofs(proofs), encoding="utf-8")
     return by_file
 
 

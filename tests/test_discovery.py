@@ -263,7 +263,7 @@ def test_two_results_become_parts_of_one_product() -> None:
     assert rule is not None
     assert (rule.equivalence, len(rule.left)) == ("exact", 2)
     assert rule.grade is not None
-    assert (rule.grade.name, rule.grade.shapes) == ("probabilistic", "uniform")
+    assert (rule.grade.name, rule.grade.shapes) == ("axiomatic", "proven")
 
 
 def grow(table: Table) -> None:

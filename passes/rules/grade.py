@@ -100,27 +100,34 @@ def verify(rule: Rule, run: Run, proofs: Proofs = NONE) -> Verdict:
     has derivations by the names of ways: those that hold are not searched. Only rules that were
     found to be sound by `check.faults` can be asked for.
     """
-    ways = [rule, rule.reversed()] if rule.is_two_way else [rule]
-    verdicts = [_one_way(rule, way, run) for way in ways]
+    verdicts = [_one_way(rule, way, run) for way in _ways(rule)]
     for verdict in verdicts:
         if verdict.grade is None:
             return verdict
-    return _proven(min(verdicts, key=lambda v: v.bound is not None), ways, proofs)
-
-
-def _proven(verdict: Verdict, ways: Sequence[Rule], proofs: Proofs) -> Verdict:
-    """The verdict, with derivations of all ways if there are."""
-    assert verdict.grade is not None
-    found: list[tuple[str, tuple[Derivation, ...]]] = []
+    verdict = min(verdicts, key=lambda v: v.bound is not None)
     try:
-        for way in ways:
-            known = proofs.get(way.name)
-            holds = known is not None and replay(way, known)
-            found.append((way.name, known if known and holds else derived(way)))
+        found = derivations_of(rule, proofs)
     except UnprovenError as error:
         return replace(verdict, why_unproven=str(error))
+    assert verdict.grade is not None
     grade = replace(verdict.grade, name="axiomatic", shapes="proven")
-    return replace(verdict, grade=grade, derivations=tuple(found))
+    return replace(verdict, grade=grade, derivations=found)
+
+
+def derivations_of(
+    rule: Rule, proofs: Proofs = NONE
+) -> tuple[tuple[str, tuple[Derivation, ...]], ...]:
+    """Those of all ways of a rule, by the names of these. Raises UnprovenError."""
+    found: list[tuple[str, tuple[Derivation, ...]]] = []
+    for way in _ways(rule):
+        known = proofs.get(way.name)
+        holds = known is not None and replay(way, known)
+        found.append((way.name, known if known and holds else derived(way)))
+    return tuple(found)
+
+
+def _ways(rule: Rule) -> list[Rule]:
+    return [rule, rule.reversed()] if rule.is_two_way else [rule]
 
 
 def _one_way(rule: Rule, way: Rule, run: Run) -> Verdict:
