@@ -232,6 +232,7 @@ BACKENDS = (
                     Step("mlc-winograd", "convolutions are what they will be"),
                     *LOOPS,
                     Step("mlc-pack-before-loops", "factors lie as registers want them, or never"),
+                    Step("mlc-turn-walked-axes", "no pass after this reads views as letters"),
                 ),
                 leaves=TENSOR_LEAVES,
             ),
