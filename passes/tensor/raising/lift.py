@@ -241,12 +241,13 @@ class Lift(Batcher):
         if places is None:
             raise NotRaisedError("where it writes differs from trip to trip on several axes")
         b, axis, x = self.b, places.axis, self.now(op.x)
-        new = self.lanes(op.update)
-        if self.mask is not None:
-            new = self.choose(self.mask, new, self._lanes_at(x, places, part))
+        # without the axis along which the trips lie, so that rows of one element are none
         rest = (*part[:axis], *part[axis + 1 :])
         kind = tensor_type(op.dtype.ir, (self.size, *rest))
-        new = moved_axis(b, b(ReshapeOp, new, declared=kind), 0, axis)
+        new = b(ReshapeOp, self.lanes(op.update), declared=kind)
+        if self.mask is not None:
+            new = self.choose(self.mask, new, self._lanes_at(x, places, rest))
+        new = moved_axis(b, new, 0, axis)
         if places.step < 0:
             new = stepped(b, new, axis, -1, self.size)
         if abs(places.step) > 1:
