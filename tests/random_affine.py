@@ -1,6 +1,6 @@
 """
 Random loops at places c i + f of arrays, as programs of tensor ops: 1 to 3 deep, with branches,
-rows, numbers that are added up, and what the last trip leaves.
+rows and columns, numbers that are added up, and what the last trip leaves.
 
 The interpreter running one trip after another is the judge of what is made of them.
 """
@@ -34,7 +34,10 @@ INT = tensor_type(i64, ())
 
 
 Numbers = list[tuple[SSAValue, int]]
-"""Of the loops around, with how often they run; 0: as often as the symbol says."""
+"""
+Of the loops around, with how often they run; 0 or less: as often as the symbol says, less so many
+times.
+"""
 Values = list[SSAValue]
 """What loops carry: y, A, and a whole number."""
 
@@ -67,8 +70,8 @@ class Writer:
     def loop(self, e: Emitter, numbers: Numbers, carried: Values) -> Values:
         """A loop, with others in it or not; gives what it carries."""
         whole = self.symbolic and not numbers and self.pick(0, 1)
-        count = self.pick(1, 2, 3, 5, 8) if not whole else 0
-        times = e(SizeOp, dims=(self.n,)) if whole else e.integer(count)
+        count = self.pick(1, 2, 3, 5, 8) if not whole else -self.pick(0, 0, 1, 2)
+        times = e(SizeOp, dims=(self.n + count,)) if whole else e.integer(count)
 
         def body(inner: Emitter, number: SSAValue, now: Values) -> Values:
             around = [*numbers, (number, count)]
@@ -93,8 +96,10 @@ class Writer:
 
     def place(self, e: Emitter, around: Numbers, size: int) -> SSAValue:
         """c i + d j + f, inside an axis of so many elements."""
-        if any(count == 0 for _, count in around):
-            return self.random.choice((around[0][0], around[0][0], around[0][0], e.integer(0)))
+        if is_open(around):
+            ((number, count), *_), start = around, e.integer(0)
+            moved = [e.add(number, e.integer(k)) if k else number for k in range(1 - count)]
+            return self.random.choice([*moved, *moved, *moved, start])
         while True:
             factors = [self.pick(1, 1, 1, 2, -1, 0, 3) for _ in around]
             if len(factors) > 1:
@@ -112,39 +117,39 @@ class Writer:
     def element(self, e: Emitter, around: Numbers, now: Values) -> SSAValue:
         """A number that is read."""
         array = self.random.choice([self.x, self.b, *now[:2], *now[:2]])
-        if array is not self.x and any(count == 0 for _, count in around):
+        if array is not self.x and is_open(around):
             array = now[0] if now else self.x  # the others have another size
         places, part = self.part(e, around, array)
         found = e(DynamicSliceOp, array, *places, declared=tensor_type(F64.ir, part))
         return e(ReshapeOp, found, declared=tensor_type(F64.ir, ()))
 
-    def part(
-        self, e: Emitter, around: Numbers, array: SSAValue, *, row: bool = False
-    ) -> tuple[Values, Shape]:
-        """Where a part of an array begins, and its sizes."""
+    def part(self, e: Emitter, around: Numbers, array: SSAValue) -> tuple[Values, Shape]:
+        """Where an element of an array lies, and its sizes."""
         if len(shape_of(array.type)) == 1:
             size = LEAST if self.symbolic and array is not self.x else LONG
             return [self.place(e, around, size)], (ONE,)
-        first = self.place(e, around, HIGH)
-        if row:
-            return [first, e.integer(0)], (ONE, Dim.const(WIDE))
-        return [first, self.place(e, around, WIDE)], (ONE, ONE)
+        return [self.place(e, around, HIGH), self.place(e, around, WIDE)], (ONE, ONE)
+
+    def line(self, e: Emitter, around: Numbers, *, column: bool) -> tuple[Values, Shape]:
+        """Where a row or a column of a matrix begins, and its sizes."""
+        if column:
+            return [e.integer(0), self.place(e, around, WIDE)], (MATRIX[0], ONE)
+        return [self.place(e, around, HIGH), e.integer(0)], (ONE, MATRIX[1])
 
     def statement(self, e: Emitter, around: Numbers, now: Values) -> Values:
-        """Writes an element or a row, under a condition or not."""
-        is_open = any(count == 0 for _, count in around)
-        which = 0 if is_open else self.pick(0, 0, 1)
+        """Writes an element, a row or a column, under a condition or not."""
+        which = 0 if is_open(around) else self.pick(0, 0, 1)
         array = now[which]
         if which == 1 and self.pick(0, 0, 1):
-            result = self.row(e, around, array)
+            result = self.whole_line(e, around, array, column=self.random.random() < 0.4)
         else:
             result = self.cell(e, around, array, now)
         return [result if k == which else x for k, x in enumerate(now)]
 
-    def row(self, e: Emitter, around: Numbers, array: SSAValue) -> SSAValue:
+    def whole_line(self, e: Emitter, around: Numbers, array: SSAValue, *, column: bool) -> SSAValue:
         """A[…] += B[…], or A[…]"""
-        places, part = self.part(e, around, array, row=True)
-        other, _ = self.part(e, around, array, row=True)
+        places, part = self.line(e, around, column=column)
+        other, _ = self.line(e, around, column=column)
         kind, source = tensor_type(F64.ir, part), self.random.choice((self.b, array))
         new = e(DynamicSliceOp, source, *other, declared=kind)
         old = e(DynamicSliceOp, array, *places, declared=kind)
@@ -181,6 +186,11 @@ class Writer:
         made = IfOp(asked, Region(then), Region(otherwise))
         e.insert(made)
         return made.outs[0]
+
+
+def is_open(around: Numbers) -> bool:
+    """Whether the symbol says how often a loop around runs."""
+    return any(count <= 0 for _, count in around)
 
 
 def arguments(seed: int, n: int = LONG) -> list[NDArray[np.float64]]:

@@ -142,6 +142,61 @@ def test_sizes_that_are_symbols(name: str) -> None:
     assert program.text("tensor").count("mlc.for") == loops
 
 
+def blurred(x: Any) -> Any:
+    y = np.zeros_like(x)
+    for i in range(1, len(x) - 1):
+        y[i] = (x[i - 1] + x[i] + x[i + 1]) / 3
+    return y
+
+
+def every_other(x: Any) -> Any:
+    y = np.zeros_like(x)
+    for i in range(len(x) - 2, 0, -2):
+        y[i] = x[i + 1]
+    return y
+
+
+def inside(A: Any, B: Any) -> None:
+    for i in range(1, A.shape[0] - 1):
+        for j in range(1, A.shape[1] - 1):
+            B[i, j] = A[i - 1, j] + A[i + 1, j] + A[i, j - 1] + A[i, j + 1]
+
+
+def from_the_other(x: Any, y: Any) -> None:
+    for i in range(len(y), len(x)):
+        x[i] = 1 - x[i]
+
+
+INSIDE: list[tuple[Callable[..., Any], list[tuple[int, ...]], int, int]] = [
+    (blurred, [(9,), (2,), (1,), (40,), (0,)], 3, 0),
+    (every_other, [(9,), (4,), (3,), (8,)], 1, 1),
+    (inside, [(7, 9), (2, 5), (5, 2), (3, 3), (1, 4)], 2, 0),
+    (from_the_other, [(9, 4), (4, 9), (5, 5)], 1, 1),
+]
+
+
+@pytest.mark.parametrize(("f", "sizes", "programs", "loops"), INSIDE)
+def test_ranges_between_sizes(
+    f: Callable[..., Any], sizes: list[tuple[int, ...]], programs: int, loops: int
+) -> None:
+    """One program where sizes have trips; those few that have none are others."""
+
+    def arrays(shape: tuple[int, ...]) -> list[Any]:
+        shapes = [(n,) for n in shape] if f is from_the_other else [shape] * (1 + (f is inside))
+        return [RANDOM.random(s) for s in shapes]
+
+    function = mlc.compile(f, dynamic=True)
+    for shape in sizes:
+        given = arrays(shape)
+        own, expected = copy.deepcopy(given), copy.deepcopy(given)
+        pairs = zip((*own, function(*own)), (*expected, f(*expected)), strict=True)
+        for found, wanted in pairs:
+            assert pickle.dumps(found) == pickle.dumps(wanted)
+    assert function.stats().compilations == programs
+    program = mlc.compile(f, target="h200", dynamic=True).lower(*arrays(sizes[0]))
+    assert program.text("tensor").count("mlc.for") == loops
+
+
 def running(x: Any) -> Any:
     y = np.zeros(len(x))
     for i in range(1, len(x)):

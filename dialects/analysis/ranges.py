@@ -70,7 +70,7 @@ class Ranges:
                 continue
             number, highs = inner.x, [inner.highest]
             if (loop := _loop_of(number)) is not None:
-                highs.insert(0, self.of(loop.count) - 1)
+                highs = [*self._last_trips(loop), *highs]
             self.bind(number, inner.symbol.data, [ZERO], highs)
 
     def of(self, value: SSAValue, depth: int = 0) -> Dim:
@@ -170,6 +170,18 @@ class Ranges:
         """Whether a dim is made of the function's symbols alone: it is known before a call runs."""
         return all(map(self.is_size, dim.symbols()))
 
+    def _last_trips(self, loop: ForOp, depth: int = 0) -> list[Dim]:
+        """
+        Ends of a trip's number: one less than the trips are. Where there is a trip, max(n, 0) of
+        them are n.
+        """
+        counts = [self.of(loop.count, depth)]
+        if isinstance(most := loop.count.owner, MaxOp):
+            for one, other in (most.operands, most.operands[::-1]):
+                if self.is_natural(-self.of(other, depth + 1)):
+                    counts.append(self.of(one, depth + 1))
+        return [n - 1 for n in dict.fromkeys(counts)]
+
     def _number(self, lows: Sequence[Dim] = (), highs: Sequence[Dim] = ()) -> Dim:
         name = f"%{len(self._numbers)}"
         self._numbers[name] = Number(tuple(lows), tuple(highs))
@@ -181,7 +193,7 @@ class Ranges:
             loop = _loop_of(value)
             if loop is None:
                 return None
-            return self._number([ZERO], [self.of(loop.count, depth + 1) - 1])
+            return self._number([ZERO], self._last_trips(loop, depth + 1))
         rule = _RULES.get(type(owner)) if isinstance(owner, TensorOp) else None
         if rule is None or not isinstance(owner, TensorOp):
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +13,14 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.counted import Counted, counted_of, element, is_counted
 from mlc.frontend.trace.kinds import class_of
 from mlc.frontend.trace.source import name_of
-from mlc.frontend.trace.symbolic import SymbolicDim
+from mlc.frontend.trace.symbolic import SymbolicDim, as_dim, bounds, is_bound
 from mlc.frontend.trace.trace import current, here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
 Place = int | Tracer
+MOST_SIZES_WITHOUT_TRIPS = 4
+"""That a loop over a range takes for granted not to be given: each is another program."""
 _RANGE_ITERATOR: Any = type(iter(range(0)))
 
 
@@ -102,19 +104,39 @@ def ranged(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             remedy = f"Convert it: range(int({name_of(x) or '…'}))."
             raise located(DTypeError, message, remedy="" if x.dims else remedy)
     numbers = [lift_size(x) if isinstance(x, SymbolicDim) else x for x in args]
-    start, stop, step = {
-        1: lambda: (0, *numbers, 1),
-        2: lambda: (*numbers, 1),
-        3: lambda: tuple(numbers),
-    }[len(numbers)]()
+    start, stop, step = _bounds(numbers)
     sign = _sign(step)
     if sign == 0:
         raise ValueError("range() arg 3 must not be zero")
-    distance, width = _length(start, stop, step, sign)
-    one = isinstance(width, int) and width == 1
-    count: Any = distance if one else (distance + width - 1) // width
-    made = as_integer(count)
+    made = _size_of_range(args)
+    if made is None:
+        distance, width = _length(start, stop, step, sign)
+        one = isinstance(width, int) and width == 1
+        made = as_integer(distance if one else (distance + width - 1) // width)
     return Items(made, lambda k: start + k * step, lambda: range(*args))
+
+
+def _bounds(args: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """Where a range starts, where it stops, and its step."""
+    return (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]  # pyright: ignore[reportReturnType]
+
+
+def _size_of_range(args: Sequence[Any]) -> Tracer | None:
+    """
+    The trips of a range between sizes, as a size: of `range(1, n - 1)` it is n - 2, if it is taken
+    for granted that n is not 0 or 1, for which there is another program. None where more sizes than
+    a few have no trip.
+    """
+    start, stop, step = (as_dim(x) for x in _bounds(args))
+    width = None if step is None else step.constant
+    if start is None or stop is None or not width or is_bound(start) or is_bound(stop):
+        return None
+    span = stop - start if width > 0 else start - stop
+    low, _ = bounds(span)
+    if low is None or low < -MOST_SIZES_WITHOUT_TRIPS:
+        return None
+    here().assume(span, f"range counts from {start} to {stop}")
+    return lift_size((span + (abs(width) - 1)) // abs(width))
 
 
 def _sign(step: Any) -> int | None:

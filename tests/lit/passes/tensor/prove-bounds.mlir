@@ -168,3 +168,25 @@ func.func @divisors_that_may_be_0(%n: tensor<i64>) -> tensor<i64> {
   }
   func.return %0 : tensor<i64>
 }
+
+// As many trips as there are numbers from 1 to N - 2, or none: in a trip, all neighbours are there.
+// CHECK-LABEL: @inside
+// CHECK-NOT:     mlc.within
+// CHECK-COUNT-2: {fits}
+func.func @inside(%a: tensor<?xf32, #mlc.dims<"N">>) -> tensor<1xf32> {
+  %none = mlc.constant dense<0> : tensor<i64>
+  %two = mlc.constant dense<2> : tensor<i64>
+  %size = mlc.size <"N - 2"> : tensor<i64>
+  %n = mlc.max %none, %size : tensor<i64>
+  %zero = mlc.constant dense<0.0> : tensor<1xf32>
+  %0 = mlc.for %i to %n iter(%x = %zero) -> (tensor<1xf32>) {
+    %before = mlc.within %i of <"N"> : tensor<i64>
+    %j = mlc.add %i, %two : tensor<i64>
+    %behind = mlc.within %j of <"N"> : tensor<i64>
+    %1 = mlc.dynamic_slice %a[%before] : tensor<?xf32, #mlc.dims<"N">>, tensor<i64> -> tensor<1xf32>
+    %2 = mlc.dynamic_slice %a[%behind] : tensor<?xf32, #mlc.dims<"N">>, tensor<i64> -> tensor<1xf32>
+    %3 = mlc.add %1, %2 : tensor<1xf32>
+    mlc.yield %3 : tensor<1xf32>
+  }
+  func.return %0 : tensor<1xf32>
+}
