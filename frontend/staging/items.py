@@ -135,7 +135,8 @@ def _size_of_range(args: Sequence[Any]) -> Tracer | None:
     low, _ = bounds(span)
     if low is None or low < -MOST_SIZES_WITHOUT_TRIPS:
         return None
-    here().assume(span, f"range counts from {start} to {stop}")
+    if low < 0:
+        here().assume(span, f"range counts from {start} to {stop}")
     return lift_size((span + (abs(width) - 1)) // abs(width))
 
 
