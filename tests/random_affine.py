@@ -1,6 +1,6 @@
 """
 Random loops at places c i + f of arrays, as programs of tensor ops: 1 to 3 deep, with branches,
-rows and columns, numbers that are added up, and what the last trip leaves.
+rows and columns, places that data say, numbers that are added up, and what the last trip leaves.
 
 The interpreter running one trip after another is the judge of what is made of them.
 """
@@ -11,7 +11,7 @@ import random
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import FunctionType, ModuleOp, i64
+from xdsl.dialects.builtin import FunctionType, ModuleOp, UnitAttr, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
@@ -24,6 +24,7 @@ from mlc.dialects.tensor.elementwise import AddOp, MulOp, SubOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.within import WithinOp
 from mlc.passes.tensor.derivative.emit import Emitter
 
 LONG, HIGH, WIDE = 40, 16, 12
@@ -140,7 +141,9 @@ class Writer:
         """Writes an element, a row or a column, under a condition or not."""
         which = 0 if is_open(around) else self.pick(0, 0, 1)
         array = now[which]
-        if which == 1 and self.pick(0, 0, 1):
+        if self.random.random() < 0.15:
+            result = self.added(e, around, array)
+        elif which == 1 and self.pick(0, 0, 1):
             result = self.whole_line(e, around, array, column=self.random.random() < 0.4)
         else:
             result = self.cell(e, around, array, now)
@@ -154,6 +157,21 @@ class Writer:
         new = e(DynamicSliceOp, source, *other, declared=kind)
         old = e(DynamicSliceOp, array, *places, declared=kind)
         return e(DynamicUpdateOp, array, e(AddOp, new, old), *places)
+
+    def added(self, e: Emitter, around: Numbers, array: SSAValue) -> SSAValue:
+        """y[k] += …, or A[k] += … of a row: data say where, from the end where negative."""
+        dims, where = shape_of(array.type), self.element(e, around, [])
+        index = e(ConvertOp, where, declared=INT)
+        places = [e(WithinOp, index, size=(dims[0],)), *(e.integer(0) for _ in dims[1:])]
+        kind = tensor_type(F64.ir, (ONE, *dims[1:]))
+        old = e(DynamicSliceOp, array, *places, declared=kind, fits=UnitAttr())
+        if len(dims) == 1:
+            new = e(ReshapeOp, self.element(e, around, []), declared=kind)
+        else:
+            other, _ = self.line(e, around, column=False)
+            new = e(DynamicSliceOp, self.b, *other, declared=kind)
+        new = e(self.random.choice((AddOp, SubOp, MaxOp)), old, new)
+        return e(DynamicUpdateOp, array, new, *places, fits=UnitAttr())
 
     def cell(self, e: Emitter, around: Numbers, array: SSAValue, now: Values) -> SSAValue:
         """y[…] = …, in a branch or not."""

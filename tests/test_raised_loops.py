@@ -110,6 +110,28 @@ def shortest(D: Any) -> None:
                 D[i, j] = min(D[i, j], D[i, k] + D[k, j])
 
 
+def counted(k: Any, e: Any) -> Any:
+    h, total = np.zeros(9, np.int64), np.zeros((9, 2))
+    for i in range(len(k)):
+        h[k[i]] += 1
+        total[k[i], i % 2] -= e[i]
+    return h, total
+
+
+def by_label(labels: Any, A: Any) -> Any:
+    sums = np.zeros((6, A.shape[1]))
+    for i in range(len(labels)):
+        sums[labels[i]] += A[i]
+    return sums
+
+
+def read_again(k: Any) -> Any:
+    h = np.zeros(9, np.int64)
+    for i in range(len(k)):
+        h[k[i]] += h[0]
+    return h
+
+
 RANDOM = np.random.default_rng(7)
 LONG_ROW, SQUARE = RANDOM.random(50), RANDOM.random((40, 40)) - 0.1
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
@@ -119,6 +141,9 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     "of the end": (of_the_end, (LONG_ROW,), 0),
     "under conditions": (under_conditions, (LONG_ROW,), 0),
     "turned": (turned, (RANDOM.random((40, 50)),), 0),
+    "counted": (counted, (RANDOM.integers(-9, 9, 50), LONG_ROW), 0),
+    "by label": (by_label, (RANDOM.integers(-6, 6, 40), SQUARE), 0),
+    "read again": (read_again, (RANDOM.integers(0, 9, 50),), 1),
     "shortest": (shortest, (SQUARE,), 1),  # the paths by way of k need those by way of k - 1
 }
 

@@ -21,6 +21,7 @@ from dataclasses import field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.dialects.analysis.added import Added, added_by
 from mlc.dialects.analysis.ranges import Ranges, linear_in
 from mlc.dialects.dims import Dim, Shape, shape_of
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
@@ -79,6 +80,8 @@ class Trips:
     """Those that are what the last trip makes of itself alone."""
     arrays: dict[int, set[SSAValue]] = field(default_factory=dict[int, set[SSAValue]])
     """The values that an array takes in a trip that writes parts of it."""
+    added: dict[int, Added] = field(default_factory=dict[int, Added])
+    """Of arrays that are run op by op, what trips that meet add up."""
     conflicts: list[Conflict] = field(default_factory=list[Conflict])
 
     @property
@@ -137,23 +140,33 @@ class _Analysis:
             problem = versions.follow(loop.body.block, value)
             if problem is None:
                 self.found.arrays[k] = versions.values
-                self._array(versions)
+                self._array(k, versions)
             elif (fold := _Fold().of(argument, loop.body.block, k)) is not None:
                 self.found.folds[k] = fold
             else:
                 self.found.conflicts.append(Conflict(problem))
         return self.found
 
-    def _array(self, versions: _Versions) -> None:
+    def _array(self, k: int, versions: _Versions) -> None:
+        found = self._conflicts(versions)
+        added = added_by(versions.ops, versions.start) if self.order is not None else None
+        if found and added is not None and added.write.parent is self.loop.body.block:
+            self.found.added[k] = added
+        else:
+            self.found.conflicts += found[: MOST_CONFLICTS - len(self.found.conflicts)]
+
+    def _conflicts(self, versions: _Versions) -> list[Conflict]:
+        found: list[Conflict] = []
         accesses = [self._access(op, versions) for op in versions.ops]
         for write in accesses:
             if not write.writes:
                 continue
             for other in accesses:
                 if (conflict := self._meet(write, other)) is not None:
-                    self.found.conflicts.append(conflict)
-                if len(self.found.conflicts) == MOST_CONFLICTS:
-                    return
+                    found.append(conflict)
+                if len(found) == MOST_CONFLICTS:
+                    return found
+        return found
 
     def _access(self, op: TensorOp, versions: _Versions) -> Access:
         match op:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Operation, SSAValue
 
+from mlc.dialects.analysis.added import KINDS, Added, letters_at
 from mlc.dialects.analysis.dependence import Trips, number_name
 from mlc.dialects.analysis.ranges import Ranges, linear_in
 from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
@@ -31,11 +32,12 @@ from mlc.dialects.tensor.control import (
     yield_of,
 )
 from mlc.dialects.tensor.create import IotaOp, full
-from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp
+from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.reduce import ReduceOp
+from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.passes.tensor.batching.block import Batcher
@@ -106,6 +108,9 @@ class Lift(Batcher):
         spread.block(loop.body.block)
         super().__init__(count, b, spread)
         self.is_direct = True
+        self._added = {added.write: added for added in found.added.values()}
+        self._between = {op for added in found.added.values() for op in added.between}
+        self._between |= {x for added in found.added.values() for x in added.checks().values()}
         self._fixed = {  # symbols that are the same in all trips
             name
             for op in loop.body.walk()
@@ -119,6 +124,8 @@ class Lift(Batcher):
         for k, kind in self.found.folds.items():
             self._check_fold(kind, self.loop.inits[k], numerics)
         for op in self.loop.body.walk():
+            if op in self._between:
+                continue
             match op:
                 case YieldOp() | IfOp():
                     pass
@@ -207,7 +214,11 @@ class Lift(Batcher):
             self.bind([out], [y if out in self.arrays else self.choose(then, x, y)])
 
     def _tensor_op(self, op: TensorOp) -> None:
+        if op in self._between:
+            return
         match op:
+            case DynamicUpdateOp() if op in self._added:
+                new = self._added_up(self._added[op])
             case DynamicUpdateOp() if op.result in self.arrays:
                 new = self._written(op)
             case DynamicSliceOp() if not self.varies(op.x):
@@ -255,6 +266,26 @@ class Lift(Batcher):
             old = read_part(b, x, places.starts, places.extents)
             new = written_steps(b, old, new, axis, abs(places.step))
         return written_part(b, x, new, places.starts)
+
+    def _added_up(self, added: Added) -> SSAValue:
+        """What all trips add, one after the other, at places that they may have in common."""
+        b, write = self.b, added.write
+        found = letters_at(write)
+        if found is None:
+            raise NotRaisedError("it adds to a part of an axis, at a place that differs")
+        letters, axes = found
+        self.is_direct = False
+        part = shape_of(write.update.type)
+        rest = tuple(n for axis, n in enumerate(part) if axis not in axes)
+        kind = tensor_type(write.dtype.ir, (self.size, *rest))
+        value = b(ReshapeOp, self.lanes(added.value), declared=kind)
+        if added.kind is SubOp:
+            value = b(NegOp, value)
+        checks = added.checks()
+        places = [write.offsets[axis] for axis in axes]
+        indices = [self.lanes(checks[x].x if x in checks else x) for x in places]
+        mode = KINDS[added.kind]
+        return b(ScatterOp, self.now(write.x), *indices, value, mode=mode, letters=letters)
 
     def _clamped(self, op: WithinOp) -> SSAValue:
         """An index in its axis where the op stands, and some other where a trip does not come."""

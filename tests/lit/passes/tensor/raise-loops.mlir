@@ -136,8 +136,7 @@ func.func @turned(%a: tensor<9xf32>) -> tensor<9xf32> {
 // CHECK-LABEL: @counted
 // CHECK-NOT:     mlc.for
 // CHECK:         %[[TEST:.*]] = mlc.compare "lt"
-// CHECK:         %[[WHERE:.*]] = mlc.broadcast "a->ab" %[[TEST]]
-// CHECK:         mlc.select %[[WHERE]]
+// CHECK-NEXT:    mlc.select %[[TEST]], %x, %a : tensor<9xi1>, tensor<9xf32>
 // CHECK:         mlc.reduce "sum"
 func.func @counted(%a: tensor<9xf32>, %x: tensor<9xf32>, %s: tensor<i64>) -> (tensor<9xf32>, tensor<i64>) {
   %n = mlc.constant dense<9> : tensor<i64>
@@ -190,4 +189,49 @@ func.func @asked(%a: tensor<9xf32>, %x: tensor<9xi64>) -> tensor<9xf32> {
     mlc.yield %y0 : tensor<9xf32>
   }
   func.return %0 : tensor<9xf32>
+}
+
+// -----
+
+// What trips add at places that data say is a scatter, which adds in their order and checks itself.
+// CHECK-LABEL: @placed
+// CHECK-SAME:    %[[H:[a-z]+]]: tensor<5x3xf32>, %[[K:[a-z]+]]: tensor<9xi64>, %[[X:[a-z]+]]: tensor<9x3xf32>
+// CHECK-NOT:     mlc.for
+// CHECK:         %[[S:.*]] = mlc.scatter "add" "0c,a->ac" %[[H]][%[[K]]], %[[X]]
+// CHECK-NEXT:    func.return %[[S]]
+func.func @placed(%h: tensor<5x3xf32>, %k: tensor<9xi64>, %x: tensor<9x3xf32>) -> tensor<5x3xf32> {
+  %n = mlc.constant dense<9> : tensor<i64>
+  %z = mlc.constant dense<0> : tensor<i64>
+  %0 = mlc.for %i to %n iter(%y = %h) -> (tensor<5x3xf32>) {
+    %e = mlc.dynamic_slice %k[%i] : tensor<9xi64>, tensor<i64> -> tensor<1xi64>
+    %p = mlc.reshape %e : tensor<1xi64> -> tensor<i64>
+    %w = mlc.within %p of <5> : tensor<i64>
+    %old = mlc.dynamic_slice %y[%w, %z] {fits} : tensor<5x3xf32>, tensor<i64>, tensor<i64> -> tensor<1x3xf32>
+    %row = mlc.dynamic_slice %x[%i, %z] : tensor<9x3xf32>, tensor<i64>, tensor<i64> -> tensor<1x3xf32>
+    %sum = mlc.add %old, %row : tensor<1x3xf32>
+    %v = mlc.within %p of <5> : tensor<i64>
+    %y0 = mlc.dynamic_update %y, %sum[%v, %z] {fits} : tensor<5x3xf32>, tensor<1x3xf32>, tensor<i64>, tensor<i64> -> tensor<5x3xf32>
+    mlc.yield %y0 : tensor<5x3xf32>
+  }
+  func.return %0 : tensor<5x3xf32>
+}
+
+// -----
+
+// What it adds is of the array itself, or it adds twice what was there: a trip needs the one before.
+// CHECK-LABEL: @again
+// CHECK:         mlc.for
+// CHECK-NOT:     mlc.scatter
+func.func @again(%h: tensor<5xf32>, %k: tensor<9xi64>) -> tensor<5xf32> {
+  %n = mlc.constant dense<9> : tensor<i64>
+  %0 = mlc.for %i to %n iter(%y = %h) -> (tensor<5xf32>) {
+    %e = mlc.dynamic_slice %k[%i] : tensor<9xi64>, tensor<i64> -> tensor<1xi64>
+    %p = mlc.reshape %e : tensor<1xi64> -> tensor<i64>
+    %w = mlc.within %p of <5> : tensor<i64>
+    %old = mlc.dynamic_slice %y[%w] {fits} : tensor<5xf32>, tensor<i64> -> tensor<1xf32>
+    %sum = mlc.add %old, %old : tensor<1xf32>
+    %y0 = mlc.dynamic_update %y, %sum[%w] {fits} : tensor<5xf32>, tensor<1xf32>, tensor<i64> -> tensor<5xf32>
+    mlc.yield %y0 : tensor<5xf32>
+  }
+  func.return %0 : tensor<5xf32>
 }
