@@ -233,6 +233,7 @@ BACKENDS = (
                     *LOOPS,
                     Step("mlc-pack-before-loops", "factors lie as registers want them, or never"),
                     Step("mlc-turn-walked-axes", "no pass after this reads views as letters"),
+                    Step("mlc-combine-late", "loops are what they will be, and no kernels yet"),
                 ),
                 leaves=TENSOR_LEAVES,
             ),

@@ -46,6 +46,7 @@ PASSES = {
     "mlc-prepack-loop-factors": "mlc.passes.tensor.prepack_loop_factors:PrepackLoopFactorsPass",
     "mlc-pack-before-loops": "mlc.passes.tensor.pack_before_loops:PackBeforeLoopsPass",
     "mlc-turn-walked-axes": "mlc.passes.tensor.turn_walked_axes:TurnWalkedAxesPass",
+    "mlc-combine-late": "mlc.passes.tensor.combine_late:CombineLatePass",
     "mlc-cse": "mlc.passes.tensor.cse:CsePass",
     "mlc-dce": "mlc.passes.tensor.dce:DcePass",
     "mlc-drop-barriers": "mlc.passes.tensor.drop_barriers:DropBarriersPass",
