@@ -118,6 +118,16 @@ def counted(k: Any, e: Any) -> Any:
     return h, total
 
 
+def diagonals(A: Any) -> Any:
+    traced = np.zeros(len(A))
+    for i in range(len(A)):
+        traced[i] = A[i, i]
+        A[i, i] = 0
+    for i in range(len(A) - 1):
+        A[i + 1, len(A) - 1 - i] += traced[i]
+    return traced
+
+
 def by_label(labels: Any, A: Any) -> Any:
     sums = np.zeros((6, A.shape[1]))
     for i in range(len(labels)):
@@ -141,6 +151,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     "of the end": (of_the_end, (LONG_ROW,), 0),
     "under conditions": (under_conditions, (LONG_ROW,), 0),
     "turned": (turned, (RANDOM.random((40, 50)),), 0),
+    "diagonals": (diagonals, (SQUARE,), 0),
     "counted": (counted, (RANDOM.integers(-9, 9, 50), LONG_ROW), 0),
     "by label": (by_label, (RANDOM.integers(-6, 6, 40), SQUARE), 0),
     "read again": (read_again, (RANDOM.integers(0, 9, 50),), 1),

@@ -10,7 +10,7 @@ trips, which is right where `trips_together(…, op_by_op=True)` finds no confli
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import i64
@@ -250,7 +250,9 @@ class Lift(Batcher):
         part = shape_of(op.update.type)
         places = self._places(op, part)
         if places is None:
-            raise NotRaisedError("where it writes differs from trip to trip on several axes")
+            if op.fits is None or self.mask is not None:
+                raise NotRaisedError("where it writes differs from trip to trip on several axes")
+            return self._placed(op, op.offsets, self.lanes(op.update), "set")
         b, axis, x = self.b, places.axis, self.now(op.x)
         # without the axis along which the trips lie, so that rows of one element are none
         rest = (*part[:axis], *part[axis + 1 :])
@@ -269,23 +271,27 @@ class Lift(Batcher):
 
     def _added_up(self, added: Added) -> SSAValue:
         """What all trips add, one after the other, at places that they may have in common."""
-        b, write = self.b, added.write
-        found = letters_at(write)
+        checks, value = added.checks(), self.lanes(added.value)
+        offsets = [checks[x].x if x in checks else x for x in added.write.offsets]
+        if added.kind is SubOp:
+            value = self.b(NegOp, value)
+        return self._placed(added.write, offsets, value, KINDS[added.kind])
+
+    def _placed(
+        self, op: DynamicUpdateOp, offsets: Sequence[SSAValue], lanes: SSAValue, mode: str
+    ) -> SSAValue:
+        """What trips write at places that are no slice: elements, or whole axes of them."""
+        found = letters_at(op)
         if found is None:
-            raise NotRaisedError("it adds to a part of an axis, at a place that differs")
+            raise NotRaisedError("it writes a part of an axis, at a place that differs")
         letters, axes = found
         self.is_direct = False
-        part = shape_of(write.update.type)
+        part = shape_of(op.update.type)
         rest = tuple(n for axis, n in enumerate(part) if axis not in axes)
-        kind = tensor_type(write.dtype.ir, (self.size, *rest))
-        value = b(ReshapeOp, self.lanes(added.value), declared=kind)
-        if added.kind is SubOp:
-            value = b(NegOp, value)
-        checks = added.checks()
-        places = [write.offsets[axis] for axis in axes]
-        indices = [self.lanes(checks[x].x if x in checks else x) for x in places]
-        mode = KINDS[added.kind]
-        return b(ScatterOp, self.now(write.x), *indices, value, mode=mode, letters=letters)
+        kind = tensor_type(op.dtype.ir, (self.size, *rest))
+        new = self.b(ReshapeOp, lanes, declared=kind)
+        places = [self.lanes(offsets[axis]) for axis in axes]
+        return self.b(ScatterOp, self.now(op.x), *places, new, mode=mode, letters=letters)
 
     def _clamped(self, op: WithinOp) -> SSAValue:
         """An index in its axis where the op stands, and some other where a trip does not come."""
