@@ -170,8 +170,25 @@ class CallOp(FunctionUse):
     name = "mlc.call"
 
 
+class DerivativeUse(FunctionUse):
+    """What the ops for derivatives share: of which arguments, and of which results."""
+
+    wrt = prop_def(DenseArrayBase.constr(i64))
+    of_ = prop_def(DenseArrayBase.constr(i64), prop_name="of")
+    LISTS: ClassVar[tuple[str, ...]] = ("wrt", "of")
+    FROM_RESULTS: ClassVar[bool]
+    """Whether it takes values like the results `of` and gives some like the arguments `wrt`."""
+
+    @classmethod
+    def types(cls, function: FuncOp, properties: Properties) -> tuple[Types, Types]:
+        inputs, outputs = super().types(function, properties)
+        wrt, of = _differentiable(cls.name, inputs, outputs, properties)
+        taken, given = (of, wrt) if cls.FROM_RESULTS else (wrt, of)
+        return [*inputs, *taken], [*outputs, *given]
+
+
 @irdl_op_definition
-class PullBackOp(FunctionUse):
+class PullBackOp(DerivativeUse):
     """
     Reverse mode: the function's results, then the cotangents of its arguments `wrt`. The operands
     are its arguments, then the cotangents of its results `of`; those of other results are zero.
@@ -183,19 +200,11 @@ class PullBackOp(FunctionUse):
     """
 
     name = "mlc.pull_back"
-    wrt = prop_def(DenseArrayBase.constr(i64))
-    of_ = prop_def(DenseArrayBase.constr(i64), prop_name="of")
-    LISTS: ClassVar[tuple[str, ...]] = ("wrt", "of")
-
-    @classmethod
-    def types(cls, function: FuncOp, properties: Properties) -> tuple[Types, Types]:
-        inputs, outputs = super().types(function, properties)
-        wrt, of = _differentiable(cls.name, inputs, outputs, properties)
-        return [*inputs, *of], [*outputs, *wrt]
+    FROM_RESULTS: ClassVar[bool] = True
 
 
 @irdl_op_definition
-class PushForwardOp(FunctionUse):
+class PushForwardOp(DerivativeUse):
     """
     Forward mode: the function's results, then the tangents of those in `of`. The operands are its
     arguments, then tangents of those in `wrt`; those of other arguments are zero.
@@ -207,15 +216,7 @@ class PushForwardOp(FunctionUse):
     """
 
     name = "mlc.push_forward"
-    wrt = prop_def(DenseArrayBase.constr(i64))
-    of_ = prop_def(DenseArrayBase.constr(i64), prop_name="of")
-    LISTS: ClassVar[tuple[str, ...]] = ("wrt", "of")
-
-    @classmethod
-    def types(cls, function: FuncOp, properties: Properties) -> tuple[Types, Types]:
-        inputs, outputs = super().types(function, properties)
-        wrt, of = _differentiable(cls.name, inputs, outputs, properties)
-        return [*inputs, *wrt], [*outputs, *of]
+    FROM_RESULTS: ClassVar[bool] = False
 
 
 @irdl_op_definition

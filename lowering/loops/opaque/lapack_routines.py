@@ -24,8 +24,17 @@ _SINGULAR, _INDEFINITE, _NO_SVD, _NO_EIGENVALUES, _NO_LEAST_SQUARES, _NOT_FINITE
 """Faults, by their places in `LIBRARY_FAULTS`, from 1 on."""
 
 Kernel = Callable[[], None]
+Maker = Callable[[LapackNest], Kernel]
+
+_KERNELS: dict[str, Maker] = {}
+"""What computes each step of `lapack_memory`, by its name."""
 
 
+def _computes(step: str) -> Callable[[Maker], Maker]:
+    return lambda maker: _KERNELS.setdefault(step, maker)
+
+
+@_computes("gesv")
 def _gesv(x: LapackNest) -> Kernel:
     n, k = x.n, x.b.dim(x.problem.rights)
     inverts = len(x.operands) == 1
@@ -42,6 +51,7 @@ def _gesv(x: LapackNest) -> Kernel:
     return kernel
 
 
+@_computes("potrf")
 def _potrf(x: LapackNest) -> Kernel:
     def kernel() -> None:
         x.take_matrix()
@@ -51,6 +61,7 @@ def _potrf(x: LapackNest) -> Kernel:
     return kernel
 
 
+@_computes("getrf")
 def _getrf(x: LapackNest) -> Kernel:
     """NumPy's determinants: sign and logarithm of the product of what is on U's diagonal."""
     b, n, dtype = x.b, x.n, x.problem.dtype
@@ -104,6 +115,7 @@ def _getrf(x: LapackNest) -> Kernel:
     return kernel
 
 
+@_computes("geqrf")
 def _geqrf(x: LapackNest) -> Kernel:
     b, m, n = x.b, x.m, x.n
     only_r = x.problem.routine == "qr_r"
@@ -136,6 +148,7 @@ def _geqrf(x: LapackNest) -> Kernel:
     return kernel
 
 
+@_computes("gesdd")
 def _gesdd(x: LapackNest) -> Kernel:
     b, m, n, least = x.b, x.m, x.n, x.least
     letter = {"svd_full": "A", "svd_reduced": "S", "svd_values": "N"}[x.problem.routine]
@@ -168,6 +181,7 @@ def _gesdd(x: LapackNest) -> Kernel:
     return kernel
 
 
+@_computes("evd")
 def _evd(x: LapackNest) -> Kernel:
     n, vectors = x.n, x.problem.has_vectors
     letters = ("V" if vectors else "N") + ("L" if x.problem.routine.endswith("lower") else "U")
@@ -189,6 +203,7 @@ def _evd(x: LapackNest) -> Kernel:
     return kernel
 
 
+@_computes("geev")
 def _geev(x: LapackNest) -> Kernel:
     b, n, vectors = x.b, x.n, x.problem.has_vectors
     is_complex = x.problem.is_complex
@@ -282,6 +297,7 @@ def _left_over(x: LapackNest, most: Index, c: Index, full: SSAValue) -> SSAValue
     )
 
 
+@_computes("gelsd")
 def _gelsd(x: LapackNest) -> Kernel:
     b, m, n, least = x.b, x.m, x.n, x.least
     dtype, k = x.problem.dtype, x.b.dim(x.problem.rights)
@@ -318,18 +334,6 @@ def _gelsd(x: LapackNest) -> Kernel:
         x.give(3, "s", 1, least, 1)
 
     return kernel
-
-
-_KERNELS: dict[str, Callable[[LapackNest], Kernel]] = {
-    "gesv": _gesv,
-    "potrf": _potrf,
-    "getrf": _getrf,
-    "geqrf": _geqrf,
-    "gesdd": _gesdd,
-    "evd": _evd,
-    "geev": _geev,
-    "gelsd": _gelsd,
-}
 
 
 def lower_lapack(s: KernelScope, problem: Problem, operands: Sequence[SSAValue]) -> None:
