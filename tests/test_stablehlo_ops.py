@@ -97,6 +97,12 @@ CASES: dict[str, tuple[str, str, str, list[Any], list[Any]]] = {
         [x23, np.array([[2, 0], [1, 1]], np.int32)],
         [np.take_along_axis(x23, np.array([[2, 0], [1, 1]]), 1)],
     ),
+    "arithmetic shift of unsigned numbers": (
+        "%0 = stablehlo.shift_right_arithmetic %a, %b : tensor<4xui8>\nreturn %0 : tensor<4xui8>",
+        "tensor<4xui8>; tensor<4xui8>", "tensor<4xui8>",
+        [np.array([255, 128, 127, 200], np.uint8), np.array([42, 1, 9, 0], np.uint8)],
+        [np.array([255, 192, 0, 200], np.uint8)],
+    ),
     "composite": (
         '%0 = stablehlo.composite "my.twice" %a {composite_attributes = {n = 2 : i64},'
         " decomposition = @twice} : (tensor<2x3xf32>) -> tensor<2x3xf32>\n"

@@ -32,8 +32,12 @@ def _dft(at: At, x: Array, length: Array = None, axis: Array = None) -> Array:
 
 
 def transformed(x: Array, n: int, axis: int, *, inverse: bool, half: bool) -> Array:
-    """The transform along an axis; the last one is the real part alone, or both parts."""
-    parts = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + x[..., 1] * np.asarray(1j, np.complex64)
+    """
+    The transform along an axis; the last one is the real part alone, or both parts. Of 64 bits, as
+    ONNX's own, whose zeros are zeros.
+    """
+    wide = x.astype(np.float64)
+    parts = wide[..., 0] if x.shape[-1] == 1 else wide[..., 0] + wide[..., 1] * 1j
     if inverse and half:
         return np.fft.irfft(parts, n, axis)[..., None].astype(x.dtype)
     found = (np.fft.ifft if inverse else np.fft.fft)(parts, n, axis)

@@ -64,15 +64,21 @@ def _power(x: Array, y: Array) -> Array:
     return np.where(negative, inverse, whole)
 
 
-def _shifted(shift: Callable[[Array, Array], Array], *, arithmetic: bool = False) -> Any:
+def _shifted(shift: Callable[[Array, Array], Array]) -> Any:
     def apply(x: Array, y: Array) -> Array:
-        bits = 8 * x.dtype.itemsize
-        outside = (y < 0) | (y >= bits) if y.dtype.kind == "i" else y >= bits
+        outside = _unsigned(y) >= 8 * x.dtype.itemsize
         within = np.where(outside, np.zeros_like(y), y)
-        beyond = np.where(x < 0, ~np.zeros_like(x), 0) if arithmetic else np.zeros_like(x)
-        return np.where(outside, beyond.astype(x.dtype), shift(x, within))
+        return np.where(outside, np.zeros_like(x), shift(x, within))
 
     return apply
+
+
+def _right_arithmetic(x: Array, y: Array) -> Array:
+    """The first bit fills up from the left, of unsigned numbers as well."""
+    most = 8 * x.dtype.itemsize - 1
+    signed = np.dtype(f"i{x.dtype.itemsize}")
+    by = np.minimum(_unsigned(y), _unsigned(y).dtype.type(most))
+    return (x.view(signed) >> by.view(signed)).view(x.dtype)
 
 
 def _unsigned(x: Array) -> Array:
@@ -144,7 +150,7 @@ ROWS: Mapping[str, Callable[..., Array]] = {
     "and": lambda x, y: x & y, "or": lambda x, y: x | y, "xor": lambda x, y: x ^ y, "not": _not,
     "shift_left": _shifted(lambda x, y: x << y),
     "shift_right_logical": _shifted(_right_logical),
-    "shift_right_arithmetic": _shifted(lambda x, y: x >> y, arithmetic=True),
+    "shift_right_arithmetic": _right_arithmetic,
     "popcnt": lambda x: np.bitwise_count(_unsigned(x)).astype(x.dtype),
     "count_leading_zeros": _leading_zeros,
     "exponential": np.exp, "exponential_minus_one": np.expm1, "log": np.log,
