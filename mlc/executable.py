@@ -111,6 +111,11 @@ class Executable:
         """What it takes."""
         return self.artifact.signature
 
+    @property
+    def module(self) -> ModuleOp:
+        """A new module of the program before any pass."""
+        return self.levels.at_trace()
+
     def set_slow(self, slow: Callable[..., object]) -> None:
         """What takes the arguments that this code does not."""
         self.entry.set_slow(slow)
@@ -244,12 +249,9 @@ def compile_module(
     """
     start = time.perf_counter()
     backend = backend_of(options.target)
-    function = entry_function(module)
-    name = function.sym_name.data
-    if name in backend.reserved():  # the code calls a C function of this name
-        name += "_"
-        function.properties["sym_name"] = StringAttr(name)
-        source = None
+    found = entry_function(module).sym_name.data
+    name = own_name(module, options)
+    source = source if name == found else None
     text = str(module) if source is None else None
 
     def levels(fresh: ModuleOp | None) -> Levels:
@@ -257,7 +259,7 @@ def compile_module(
 
         return Levels(text, name, signature, options, sizes or {}, fresh=fresh)
 
-    slow = slow if slow is not None else _refuse(name, signature)
+    slow = slow if slow is not None else refusing(name, signature)
     key = _key(module, signature, options)
     # a dump shows the passes, so they have to run
     packed = object_cache().get(key) if knobs.current().dump is None else None
@@ -291,6 +293,16 @@ def compile_module(
         times_s=times,
         passes_s=report.passes,
     )
+
+
+def own_name(module: ModuleOp, options: Options) -> str:
+    """The name of the module's function: another one where the code calls a C function of its."""
+    function = entry_function(module)
+    name = function.sym_name.data
+    if name in backend_of(options.target).reserved():
+        name += "_"
+        function.properties["sym_name"] = StringAttr(name)
+    return name
 
 
 def _tuned(module: ModuleOp, options: Options, report: Report) -> ModuleOp:
@@ -337,7 +349,9 @@ def _loaded_from_cache(
         return None
 
 
-def _refuse(name: str, signature: EntrySignature) -> Callable[..., object]:
+def refusing(name: str, signature: EntrySignature) -> Callable[..., object]:
+    """What is called with arguments that a signature does not take, where nothing takes them."""
+
     def refuse(*args: object, **kwargs: object) -> object:
         found = ", ".join(
             f"{getattr(x, 'dtype', type(x).__name__)}{list(getattr(x, 'shape', ()))}" for x in args

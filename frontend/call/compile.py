@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mlc.frontend.call.lowered import Lowered
     from mlc.frontend.call.specialisation import Dynamic
     from mlc.frontend.call.stats import Stats
+    from mlc.stages import Traced
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -119,6 +120,13 @@ class Compiled(Generic[P, R]):
         annotated with one need no argument.
         """
         return self._dispatcher.lower(args, kwargs)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """
+        The first of the stages that the program for these arguments goes through; `next()` of each
+        gives the one behind it. Arguments as of `lower`.
+        """
+        return self.lower(*args, **kwargs).traced
 
     def with_options(self, **options: Any) -> Compiled[P, R]:
         """The same function, compiled with other options where `options` names them."""

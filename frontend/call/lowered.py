@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mlc.passes.report.report import Plan
     from mlc.passes.report.timeline import Memory
     from mlc.passes.tensor.multilinear import Multilinearity
+    from mlc.stages import Traced
 
 Level = Literal["trace", "tensor", "stablehlo", "plan", "tiles", "loops", "code"]
 
@@ -68,6 +69,18 @@ class Lowered:
 
         module, options = self.module, options_of(self._settings, runs=False)
         return Levels(None, self.name, self.signature, options, self.sizes, fresh=module)
+
+    @property
+    def traced(self) -> Traced:
+        """The first of the stages that the program goes through."""
+        from mlc.executable import own_name
+        from mlc.levels import Levels
+        from mlc.stages import Traced
+
+        module, options = self.module, options_of(self._settings)
+        name = own_name(module, options)
+        program = Levels(None, name, self.signature, options, self.sizes, fresh=module)
+        return Traced(program, self.captured)
 
     @property
     def sizes(self) -> dict[str, int]:
