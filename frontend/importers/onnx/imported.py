@@ -23,12 +23,14 @@ from mlc.frontend.importers.onnx.graph import Model, Node, Port
 from mlc.frontend.importers.onnx.run import Run
 from mlc.frontend.importers.onnx.values import PLACES, literals
 from mlc.frontend.importers.signed import signed, spelled
-from mlc.frontend.numpy.values import lift
+from mlc.frontend.numpy.values import is_operand, lift
+from mlc.frontend.trace.called import called
 from mlc.frontend.trace.trace import current
 from mlc.frontend.trace.tracer import Tracer
 
 Weights = Literal["constants", "arguments"]
 Names = tuple[str, ...]
+_COMPUTED = object()  # an output that is not known while tracing
 
 
 class Imported:
@@ -62,7 +64,7 @@ class Imported:
         """
         given = {**self.weights, **self._given(arguments, named)}
         if current() is not None:
-            return self._traced(given)
+            return self._called(given)
         fixed = {k: np.asarray(given[k]) for k in self._fixed if k in given}
         values = {k: x for k, x in given.items() if k not in fixed}
         key = (
@@ -164,6 +166,29 @@ class Imported:
                         f"{self.__name__}: {other} and {place} are both called {said}, but they"
                         f" have {known} and {size} elements"
                     )
+
+    def _called(self, given: Mapping[str, Any]) -> Any:
+        """
+        The outputs, by a call of one of the program's functions: what decides on shapes is part of
+        that, and what the model knows of its outputs stays known.
+        """
+        names = [
+            name for name, x in given.items()
+            if name not in self._fixed and not isinstance(x, list) and is_operand(x)
+        ]  # fmt: skip
+        known: list[Any] = []
+
+        def run(*arrays: Any) -> Any:
+            found = self._traced({**given, **dict(zip(names, arrays, strict=True))})
+            found = found if isinstance(found, tuple) else (found,)
+            known[:] = [_COMPUTED if isinstance(x, Tracer) else x for x in found]
+            return [x for x in found if isinstance(x, Tracer)]
+
+        made = iter(
+            called(self.__name__, run, *(lift(given[name], self.__name__) for name in names))
+        )
+        found = tuple(next(made) if x is _COMPUTED else x for x in known)
+        return found[0] if len(found) == 1 else found
 
     def _traced(self, given: Mapping[str, Any]) -> Any:
         def value(name: str) -> Any:

@@ -29,6 +29,7 @@ from mlc.frontend.importers.stablehlo.run import Run, is_known, unsupported
 from mlc.frontend.importers.stablehlo.sizes import argument_shapes
 from mlc.frontend.importers.stablehlo.text import StableHloError, numpy_of
 from mlc.frontend.numpy.values import lift
+from mlc.frontend.trace.called import called
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import current, here
 
@@ -36,7 +37,10 @@ __all__ = ["Imported", "StableHloError", "load"]
 
 
 class Imported:
-    """A function of a StableHLO module: compiled where it is called, traced in what is traced."""
+    """
+    A function of a StableHLO module: compiled where it is called, and one of the program's
+    functions in what is traced.
+    """
 
     def __init__(self, module: Module, function: Function) -> None:
         self._module, self._function = module, function
@@ -46,9 +50,12 @@ class Imported:
 
     def __call__(self, *arguments: Any) -> Any:
         """The result, or a tuple of several."""
-        if current() is not None:
-            return self._traced(*arguments)
-        return self._compiled(*self._given(arguments))
+        if current() is None:
+            return self._compiled(*self._given(arguments))
+        given = self._given(arguments)
+        if not all(isinstance(x, TensorKind) for x in self._function.inputs):
+            return self._traced(*given)
+        return called(self.__name__, self._traced, *(lift(x, self.__name__) for x in given))
 
     def stats(self) -> Stats:
         """Calls outside of traced functions, and the compilations they made."""

@@ -33,6 +33,7 @@ from mlc.frontend.importers.stablehlo.program import Function, Module, Op, Regio
 from mlc.frontend.importers.stablehlo.quantised import is_quantised
 from mlc.frontend.importers.stablehlo.sizes import Known
 from mlc.frontend.importers.stablehlo.text import NARROW, StableHloError, numpy_of
+from mlc.frontend.trace.called import called
 from mlc.frontend.trace.constant import written
 from mlc.frontend.trace.control import cond
 from mlc.frontend.trace.loops import while_loop
@@ -119,8 +120,26 @@ class Run:
         return self.function(self.module.functions[op.get("decomposition")], operands)
 
     def call(self, op: Op, operands: Sequence[Array], _: Around) -> Sequence[Array]:
-        """A function of the module."""
-        return self.function(self.module.functions[op.get("callee")], operands)
+        """A function of the module, which is one of the program's."""
+        function = self.module.functions[op.get("callee")]
+        arrays = all(isinstance(x, TensorKind) for x in (*function.inputs, *op.kinds))
+        if not arrays or any(self.known(x) is not None for x in operands) or _checks(function):
+            return self.function(function, operands)
+        facts: list[Known | None] = []
+        before = set(self.sizes)
+
+        def run(*arguments: Array) -> Results:
+            found = self.function(function, arguments)
+            facts[:] = map(self.known, found)
+            for key in self.sizes.keys() - before:
+                del self.sizes[key]
+            return found
+
+        results = called(function.name, run, *operands)
+        for result, elements in zip(results, facts, strict=True):
+            if elements is not None:
+                self.sizes[id(result)] = result, elements
+        return results
 
     def custom_call(self, op: Op, operands: Sequence[Array], values: Around) -> Sequence[Array]:
         """Checks of StableHLO's own tests, and calls that change nothing."""
@@ -229,6 +248,12 @@ class Run:
     def as_it_is(self, op: Op, operands: Sequence[Array], _: Around) -> Any:
         """`optimization_barrier`."""
         return operands
+
+
+def _checks(function: Function) -> bool:
+    """Whether a function is a test of StableHLO's, whose values are looked at."""
+    names = (str(op.get("call_target_name")) for op in function.region.ops)
+    return any(name.startswith("check.") for name in names)
 
 
 def _broadcast(op: Op, operands: Sequence[Array]) -> Sequence[Array]:
