@@ -168,6 +168,31 @@ def test_derivatives_and_batches() -> None:
     assert mlc.vmap(load, in_axes=(None, 0))(x, np.stack([w, w])).shape == (2, 3, 2)
 
 
+def test_transforms_of_numbers_of_32_bits_have_exact_zeros() -> None:
+    x = np.arange(100, dtype=np.float32).reshape(1, 10, 10, 1)
+    found = ran([node("DFT", "x", "y", axis=1)], {"x": x}, ["y"], opset=19)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found[0, 5, :, 1], 0, atol=1e-12)
+
+
+def test_a_model_is_a_function_of_the_program() -> None:
+    x = f32(3, 4)
+    load = mlc.onnx.load(
+        model([node("Tanh", "x", "y"), node("Shape", "y", "s")], {"x": x}, ["y", "s"])
+    )
+
+    @mlc.compile
+    def both(x: Any) -> Any:
+        y, sizes = load(x)
+        return y + load(2 * x)[0], np.ones(int(sizes[1]))
+
+    text = both.lower(x).text("trace")
+    assert (text.count("mlc.call @"), text.count("func.func private")) == (2, 1)
+    found, ones = both(x)
+    np.testing.assert_allclose(found, np.tanh(x) + np.tanh(2 * x), rtol=1e-5)
+    assert ones.shape == (4,)
+
+
 def test_nodes_that_are_not_supported_are_listed() -> None:
     nodes = [
         helper.make_node("Frob", ["x"], ["y"], name="first", domain="local"),

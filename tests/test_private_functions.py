@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, SSAValue
 
 import mlc
+from mlc.dialects.program import entry_function
 from mlc.dialects.tensor.calls import uses_of_functions
 from mlc.frontend.call.lowered import Lowered
 from mlc.frontend.importers.mlir import read_module
@@ -24,6 +26,7 @@ from mlc.frontend.transforms import derivatives
 from mlc.passes.tensor import made_of
 from mlc.passes.tensor.expand_transforms import one_function
 from mlc.runtime.interpret import interpret
+from mlc.text import parse_text
 
 R = np.random.default_rng(0)
 W, B = R.standard_normal((4, 3)), R.standard_normal(3)
@@ -71,6 +74,53 @@ def pushed(w: Any, n: Any) -> Any:
     return value, tangent, aux
 
 
+def square(x: Any) -> Any:
+    return (x * x).sum()
+
+
+@mlc.custom_vjp
+def clipped(x: Any) -> Any:
+    return np.minimum(x, 1.0)
+
+
+clipped.defvjp(lambda x: (clipped(x), x), lambda x, g: (g * (x < 1),))
+
+
+def descended(x: Any) -> Any:
+    for _ in range(3):
+        x = x - 0.1 * mlc.grad(square)(x)
+    return x
+
+
+def branched(x: Any) -> Any:
+    return mlc.grad(square)(x) if x.sum() > 0 else x
+
+
+def scanned(x: Any) -> Any:
+    return mlc.fori_loop(0, 3, lambda _, x: x - 0.1 * mlc.grad(square)(x), x)
+
+
+def halved(x: Any) -> Any:
+    return mlc.jvp(lambda x: mlc.while_loop(lambda x: x.sum() > 1, lambda x: x / 2, x), (x,), (x,))
+
+
+def wayback(v: Any) -> Any:
+    value, pull = mlc.vjp(lambda v: np.sin(v) * v.sum(), v)
+    for _ in range(2):
+        (v,) = pull(v * value)
+    return value, v
+
+
+def wayforward(v: Any) -> Any:
+    value, push, more = mlc.linearize(lambda v: (np.sin(v) * v.sum(), v[0]), v, has_aux=True)
+    return value, more, mlc.fori_loop(0, 3, lambda _, t: push(t), v)
+
+
+def loopback(v: Any, xs: Any) -> Any:
+    value, pull = mlc.vjp(lambda v: recurrent(v, xs), v)
+    return value, pull(1.0), pull(value)
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     "grad": (mlc.grad(loss), (W, B, X, Y), 1),
     "several arguments": (mlc.grad(loss, argnums=(1, 0, 2)), (W, B, X, Y), 1),
@@ -99,13 +149,42 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     "forward over reverse": (
         lambda v: mlc.jvp(mlc.grad(lambda v: np.sin(v).prod()), (v,), (v,)), (V,), 2,
     ),
-    "hessian": (mlc.hessian(lambda v: np.sin(v).prod()), (V,), 1),
+    "hessian": (mlc.hessian(lambda v: np.sin(v).prod()), (V,), 5),
+    "jacrev": (mlc.jacrev(lambda v: np.sin(v) * v.sum()), (V,), 3),
+    "jacfwd": (mlc.jacfwd(lambda v: (np.sin(v) * v.sum(), v[0])), (V,), 3),
+    "way back, later": (wayback, (V,), 3),
+    "way forward, later": (wayforward, (V,), 2),
+    "way back of a loop": (loopback, (V, X), 3),
+    "in trips": (descended, (V,), 3),
+    "in a branch": (branched, (V,), 1),
+    "in a loop": (scanned, (V,), 1),
+    "in while": (halved, (V,), 1),
+    "a rule": (mlc.grad(lambda x: clipped(x).sum()), (V,), 1),
 }  # fmt: skip
 """By name: a function, arguments, and how many ops of its traced program name functions."""
 
 
 def lowered(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Lowered:
     return mlc.compile(function).lower(*arguments)
+
+
+def said(text: str) -> object:
+    """What a program computes, op by op, whatever its values are called and in whatever order."""
+    known: dict[SSAValue, object] = {}
+
+    def block(inside: Block, depth: int) -> object:
+        known.update({x: ("argument", depth, k) for k, x in enumerate(inside.args)})
+        end: object = None
+        for op in inside.ops:
+            properties = sorted((name, str(x)) for name, x in op.properties.items())
+            regions = [block(region.block, depth + 1) for region in op.regions]
+            operands = tuple(known[x] for x in op.operands)
+            kinds = tuple(str(x.type) for x in op.results)
+            end = hash((op.name, operands, kinds, tuple(properties), tuple(regions)))
+            known.update({x: (end, k) for k, x in enumerate(op.results)})
+        return end
+
+    return block(entry_function(parse_text(text, "program")).body.block, 0)
 
 
 def uses(module: ModuleOp) -> list[str]:
@@ -139,7 +218,7 @@ def test_what_is_written_out_later_is_the_same(name: str, at_once: Callable[[], 
     at_once()
     now = lowered(function, arguments)
     assert not uses(now.module)
-    assert found == now.text("tensor")
+    assert said(found) == said(now.text("tensor"))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -174,43 +253,25 @@ def test_what_is_returned_may_have_sizes_of_its_own() -> None:
     assert uses(f.lower(X, Y).module) == ["mlc.pull_back"]
 
 
-# Where a transformation is part of the program at once
-
-
-def square(x: Any) -> Any:
-    return (x * x).sum()
-
-
-@mlc.custom_vjp
-def clipped(x: Any) -> Any:
-    return np.minimum(x, 1.0)
-
-
-clipped.defvjp(lambda x: (clipped(x), x), lambda x, g: (g * (x < 1),))
-
-
-def descended(x: Any) -> Any:
-    for _ in range(3):
-        x = x - 0.1 * mlc.grad(square)(x)
-    return x
-
-
-def branched(x: Any) -> Any:
-    return mlc.grad(square)(x) if x.sum() > 0 else x
-
-
-def halved(x: Any) -> Any:
-    return mlc.jvp(lambda x: mlc.while_loop(lambda x: x.sum() > 1, lambda x: x / 2, x), (x,), (x,))
+# In loops, branches, and with rules
 
 
 @pytest.mark.parametrize(
-    "function",
-    [descended, branched, halved, mlc.grad(lambda x: clipped(x).sum()), mlc.jacrev(np.sin)],
-    ids=["trips", "a branch", "while", "a rule", "jacrev"],
+    ("function", "expected"),
+    [
+        (descended, 3),
+        (branched, 1),
+        (halved, 1),
+        (scanned, 1),
+        (mlc.grad(lambda x: clipped(x).sum()), 1),
+    ],
+    ids=["trips", "a branch", "while", "a loop", "a rule"],
 )
-def test_where_it_is_part_of_the_program_at_once(function: Callable[..., Any]) -> None:
+def test_in_loops_branches_and_of_rules(function: Callable[..., Any], expected: int) -> None:
     traced = lowered(function, (V,)).module
-    assert not {"mlc.pull_back", "mlc.push_forward"} & set(uses(traced))
+    assert len(uses(traced)) == expected
+    functions = {use.callee_name for use in uses_of_functions(traced)}
+    assert len(functions) == 1  # trips share one
 
 
 def test_values_that_something_else_holds() -> None:
@@ -343,10 +404,26 @@ def test_derivatives_and_batches_of_other_systems_programs() -> None:
         "  %0 = stablehlo.tanh %x : tensor<4xf64>\n  return %0 : tensor<4xf64>\n}\n"
     )
     gradient = mlc.grad(lambda x: tangent(x).sum())
-    assert uses(lowered(gradient, (V,)).module) == ["mlc.pull_back"]
-    assert uses(lowered(mlc.vmap(tangent), (X,)).module) == ["mlc.batch"]
+    assert uses(lowered(gradient, (V,)).module) == ["mlc.pull_back", "mlc.call"]
+    assert uses(lowered(mlc.vmap(tangent), (X,)).module) == ["mlc.batch", "mlc.call"]
     np.testing.assert_allclose(gradient(V), 1 - np.tanh(V) ** 2)
     np.testing.assert_allclose(mlc.vmap(tangent)(X), np.tanh(X))
+
+
+def test_functions_of_other_systems_modules_are_functions_of_the_program() -> None:
+    twice = mlc.stablehlo.load(
+        "func.func @main(%x: tensor<4xf64>) -> tensor<4xf64> {\n"
+        "  %0 = call @half(%x) : (tensor<4xf64>) -> tensor<4xf64>\n"
+        "  %1 = call @half(%0) : (tensor<4xf64>) -> tensor<4xf64>\n"
+        "  return %1 : tensor<4xf64>\n}\n"
+        "func.func private @half(%x: tensor<4xf64>) -> tensor<4xf64> {\n"
+        "  %0 = stablehlo.constant dense<0.5> : tensor<4xf64>\n"
+        "  %1 = stablehlo.multiply %0, %x : tensor<4xf64>\n  return %1 : tensor<4xf64>\n}\n"
+    )
+    assert uses(twice.lower().module) == ["mlc.call", "mlc.call"]
+    both = lowered(lambda x: twice(x) + twice(2 * x), (V,))
+    assert both.text("trace").count("func.func private") == 2  # each stands there once
+    np.testing.assert_array_equal(both.compile()(V), V / 4 + V / 2)
 
 
 def test_one_program_may_use_several_modules(energy_file: Path) -> None:

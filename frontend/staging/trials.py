@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.analysis.nests import NotANestError, held_in
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.bind import BindOp, bound_in, symbols_in
+from mlc.dialects.tensor.calls import FunctionUse, PullBackOp, PushForwardOp
 from mlc.dialects.tensor.control import ForOp, WhileOp, YieldOp, discard
 from mlc.dialects.tensor.create import ConstantOp, dense_array
 from mlc.dialects.tensor.elementwise import Elementwise
@@ -59,6 +61,10 @@ MOST_SHORT = 300
 """Likewise of all other trips, whose kernels are the same in each."""
 
 SHORT = f"they are too few, or too short (one loop from {MANY} trips of more than {MOST_SHORT} ops)"
+_TIMES: dict[type[FunctionUse], int] = {PullBackOp: 3, PushForwardOp: 2}
+"""How many ops a derivative is for one of its function: each op, its partials, and their products
+with what goes back; forward one of both."""
+
 PYTHONS = "it goes over Python values, which have no place in a program by their number"
 """Why a loop is not tried as one."""
 
@@ -123,7 +129,7 @@ class Added:
 
     def ops(self) -> int:
         """How many ops; 0 where that cannot be said."""
-        return sum(1 for op in self._ops() for _ in op.walk())
+        return sum(1 for op in self._ops() for _ in written_out(op))
 
     def _ops(self) -> Iterator[Operation]:
         if here().scopes[-1] is not self._block:
@@ -145,9 +151,22 @@ class Added:
             return True, True  # what takes the time is the same code in each trip
         if len(here().scopes) == 1 and here().loops_unrolled == self._unrolled:
             return False, False
-        stored = trips * sum(map(_computes_array, (x for op in self._ops() for x in op.walk())))
+        stored = trips * sum(_computes_array(x) for op in self._ops() for x in written_out(op))
         dear = stored > MOST_STORED and (trips >= FEW or ops > MOST_OF_LEAST)
         return dear, dear
+
+
+def written_out(op: Operation) -> Iterator[Operation]:
+    """
+    An op and those in it, those of the functions that they name as often as what is made of them
+    goes over them.
+    """
+    for inner in op.walk():
+        yield inner
+        if isinstance(inner, FunctionUse):
+            for _ in range(_TIMES.get(type(inner), 1)):
+                for named in here().block_of(inner).ops:
+                    yield from written_out(named)
 
 
 def _computes_array(op: Operation) -> bool:
@@ -248,6 +267,8 @@ def in_trips(op: Operation) -> int:
         trips = int(dense_array(counted.value)) if isinstance(counted, ConstantOp) else MANY
     elif isinstance(op, WhileOp):
         trips = MANY
+    elif isinstance(op, FunctionUse):
+        return 1 + _TIMES.get(type(op), 1) * sum(map(in_trips, here().block_of(op).ops))
     inner = (x for region in op.regions for block in region.blocks for x in block.ops)
     return 1 + trips * sum(map(in_trips, inner))
 
@@ -262,8 +283,13 @@ def _is_elementwise(block: Block) -> bool:
         arrays |= any(product(shape_of(x.type)).constant != 1 for x in op.results)
         if changing.isdisjoint(op.operands):
             continue
-        of_one = isinstance(op, BroadcastOp) and not shape_of(op.operands[0].type)
-        if not (isinstance(op, Elementwise | ForOp | YieldOp) or of_one):
+        named = [x for x in written_out(op) if x is not op] if isinstance(op, FunctionUse) else [op]
+        if not all(map(_is_of_elements, named)):
             return False
         changing.update(op.results)
     return arrays
+
+
+def _is_of_elements(op: Operation) -> bool:
+    of_one = isinstance(op, BroadcastOp) and not shape_of(op.operands[0].type)
+    return of_one or isinstance(op, Elementwise | ForOp | FunctionUse | YieldOp | ReturnOp)

@@ -13,18 +13,21 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr, SymbolRefAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
+from mlc.dialects.analysis.closed import close_block
 from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.dims import Dim, DimsAttr, shape_of
 from mlc.dialects.program import ASSUME, SYMBOLS
 from mlc.dialects.tensor.bind import BindOp, symbols_in
 from mlc.dialects.tensor.calls import FunctionUse, used_by, uses_of_functions
-from mlc.dialects.tensor.control import ControlOp, WhileOp, YieldOp
+from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.op import TensorOp
-from mlc.dialects.tensor.rule import RuleOp
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.subprogram import Subprogram
 from mlc.frontend.trace.trace import Trace, here
 from mlc.lazy_dataclass import dataclass
+
+MOST_COMPARED = 32
+"""Names of ops by which functions are known to differ, before they are compared."""
 
 
 @dataclass(frozen=True)
@@ -55,23 +58,24 @@ class PrivateFunction:
 
 
 def private_function(
-    sub: Subprogram, arguments: Sequence[SSAValue], function: Callable[..., Any], *, once: bool
+    sub: Subprogram,
+    arguments: Sequence[SSAValue],
+    function: Callable[..., Any] | str,
+    *,
+    once: bool,
 ) -> PrivateFunction | None:
     """
-    What was traced of the user's `function`, as a function that the program has from here on and
-    uses for these arguments, `once` or for many examples of them; None where it must be part of the
-    program at once:
+    What was traced of `function`, or of what is called so, as a function that the program has from
+    here on and uses for these arguments, `once` or for many examples of them: the one that it has
+    already where another trace has given the same. None where it must be part of the program at
+    once:
 
-    - in loops and branches, and in trips that stand one after another: how many ops they are
-      decides how they are written;
     - where it does something beside its results, or binds sizes, which what follows may say;
     - where something else than its result holds values of it;
-    - where it has a rule of the user's or `mlc.while`: of these a derivative may be refused, which
-      is an error of the line that asks for it;
     - where a number is computed only because that may fail.
     """
     trace, block = here(), sub.block
-    if trace.loops or trace.scopes[1:] != trace.passing or sub.effects or trace.counted:
+    if sub.effects or trace.counted:
         return None
     ops = list(block.walk())
     if any(map(_is_refused, ops)) or _is_held(sub, ops):
@@ -82,20 +86,19 @@ def private_function(
     if not said.isdisjoint(trace.limits) or (trace.checks and _asks_numbers(sub, ops)):
         return None
     plain = {k: _plain(x, block, arguments) for k, x in enumerate(outputs)} if once else {}
-    captured = _captured(block, ops, outputs)
+    captured = close_block(block, ops, outputs)
     symbols = [name for name in trace.symbols if name in said]
     block.add_op(ReturnOp(*(captured.get(x, x) for x in outputs)))
     made = FuncOp(
-        _unused(str(getattr(function, "__name__", "")), trace),
+        _unused(function if isinstance(function, str) else _name_of(function), trace),
         ([x.type for x in block.args], [x.type for x in outputs]),
         Region(block),
         visibility="private",
     )
     if symbols:
         made.attributes[SYMBOLS] = ArrayAttr([StringAttr(name) for name in symbols])
-    trace.private.append(made)
     sizes = tuple(map(Dim.symbol, symbols))
-    return PrivateFunction(made, (*arguments, *captured), sizes, plain)
+    return PrivateFunction(_only(made, ops, trace), (*arguments, *captured), sizes, plain)
 
 
 def imported(entry: FuncOp, functions: Sequence[FuncOp]) -> FuncOp:
@@ -131,11 +134,23 @@ def imported(entry: FuncOp, functions: Sequence[FuncOp]) -> FuncOp:
     return made
 
 
+def _only(made: FuncOp, ops: Sequence[Operation], trace: Trace) -> FuncOp:
+    """Of functions that are the same but for their name the first."""
+    key = made.function_type, len(ops), tuple(op.name for op in ops[:MOST_COMPARED])
+    for known in trace.alike.setdefault(key, []):
+        name = made.properties["sym_name"]
+        made.properties["sym_name"] = known.properties["sym_name"]
+        if known.is_structurally_equivalent(made):
+            return known
+        made.properties["sym_name"] = name
+    trace.alike[key].append(made)
+    trace.private.append(made)
+    return made
+
+
 def _is_refused(op: Operation) -> bool:
-    if isinstance(op, RuleOp):
-        return op.kind.data != "checkpoint"
     known = TensorOp | ControlOp | FunctionUse | YieldOp
-    return isinstance(op, WhileOp | BindOp) or not isinstance(op, known)
+    return isinstance(op, BindOp) or not isinstance(op, known)
 
 
 def _is_held(sub: Subprogram, ops: Sequence[Operation]) -> bool:
@@ -162,27 +177,9 @@ def _plain(value: SSAValue, block: Block, arguments: Sequence[SSAValue]) -> SSAV
     return arguments[value.index] if isinstance(value, BlockArgument) else None
 
 
-def _captured(
-    block: Block, ops: Sequence[Operation], outputs: Sequence[SSAValue]
-) -> dict[SSAValue, SSAValue]:
-    """Values from around the block, each with a new argument that takes its place there."""
-    inside: set[SSAValue] = {*block.args, *(x for op in ops for x in op.results)}
-    inside |= {x for op in ops for region in op.regions for b in region.blocks for x in b.args}
-    found: dict[SSAValue, SSAValue] = {}
-
-    def argument(value: SSAValue) -> SSAValue:
-        if value not in found:
-            found[value] = block.insert_arg(value.type, len(block.args))
-            found[value].name_hint = value.name_hint
-        return found[value]
-
-    for op in ops:
-        if any(x not in inside for x in op.operands):
-            op.operands = [x if x in inside else argument(x) for x in op.operands]
-    for x in outputs:
-        if x not in inside:
-            argument(x)
-    return found
+def _name_of(function: Callable[..., Any]) -> str:
+    """What a function is called; nothing where it has no name."""
+    return str(getattr(function, "__name__", ""))
 
 
 def _unused(name: str, trace: Trace) -> str:

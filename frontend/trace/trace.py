@@ -25,7 +25,7 @@ from mlc.dialects.dims import Dim, DimsAttr, Shape, tensor_type
 from mlc.dialects.dtypes import DType, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.program import ASSUME, DONATED, RESULTS, UNIT, unrolled_attributes
-from mlc.dialects.tensor.calls import used_by
+from mlc.dialects.tensor.calls import FunctionUse, used_by
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp
 from mlc.frontend.errors import (
@@ -79,6 +79,7 @@ class Trace:
         self.walked: list[Value] = []  # over whose elements loops go, which are read at each trip
         self.loops = 0  # of the user's, that run
         self.private: list[FuncOp] = []  # functions of the module that others name
+        self.alike: dict[Hashable, list[FuncOp]] = {}  # those of them that were traced here
         self.imported: dict[
             FuncOp, FuncOp
         ] = {}  # those that are of other modules, by what they were
@@ -235,6 +236,10 @@ class Trace:
     def visible(self, value: SSAValue) -> bool:
         """Whether the value's block is one of those being built."""
         return block_of(value) in self.scopes
+
+    def block_of(self, use: FunctionUse) -> Block:
+        """That of the function which an op of the program names."""
+        return next(f for f in self.private if f.sym_name.data == use.callee_name).body.block
 
     def note_write(self, value: Value, before: SSAValue) -> None:
         """A write to a value; LeakError where it was made around a body that cannot give it on."""

@@ -42,8 +42,7 @@ def _is_unread_in(use: FunctionUse, read: Container[SSAValue], trace: Trace) -> 
     """Whether something may fail in a function that is used, and its results do not need it."""
     from mlc.passes.tensor.dce import needed
 
-    function = next(f for f in trace.private if f.sym_name.data == use.callee_name)
-    block = function.body.block
+    block = trace.block_of(use)
     assert block.last_op is not None
     ends = zip(block.last_op.operands, use.results, strict=False)
     own = needed(block, [value for value, result in ends if result in read])

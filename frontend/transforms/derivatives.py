@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import DTypeError, ShapeError
-from mlc.dialects.tensor.calls import PullBackOp, PushForwardOp, numbers_attribute
+from mlc.dialects.tensor.calls import CallOp, PullBackOp, PushForwardOp, numbers_attribute
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import NotSupportedError, located
@@ -42,9 +42,7 @@ from mlc.frontend.transforms.derivative_arguments import (
     main_part,
     places_of,
 )
-
-Renamed = dict[SSAValue, SSAValue]
-
+from mlc.frontend.transforms.later import Later, derived, filled
 
 # grad
 
@@ -164,15 +162,19 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     check_callable("vjp", f)
     if current() is None:
         return _vjp_outside(f, primals, has_aux)
-    from mlc.frontend.transforms.at_once import Later, pulled
-
     inputs, sub = _argued("vjp", f, primals, has_aux)
     main = main_part(sub.outcome, has_aux)
-    sub, values, into, found = pulled(sub, len(main.arrays))
-    outputs = inline(sub.block, inputs.values, values)
-    sub.settle(outputs)
+    if (function := private_function(sub, inputs.values, f, once=True)) is not None:
+        outputs = function.use(CallOp)[0]
+        pull: Any = Later("vjp", function, PullBackOp, results_carry(main, outputs), inputs)
+    else:
+        from mlc.frontend.transforms.at_once import LaterAtOnce, pulled
+
+        sub, values, into, found = pulled(sub, len(main.arrays))
+        outputs = inline(sub.block, inputs.values, values)
+        sub.settle(outputs)
+        pull = LaterAtOnce("vjp", into, results_carry(main, outputs), found, inputs)
     outcome = results(sub.outcome, outputs)
-    pull = Later("vjp", into, results_carry(main, outputs), found, inputs)
     return (outcome[0], pull, outcome[1]) if has_aux else (outcome, pull)
 
 
@@ -215,23 +217,15 @@ def jvp(
     main = main_part(sub.outcome, has_aux)
     given = like("jvp", inputs, tuple(tangents))
     if (function := private_function(sub, inputs.values, f, once=True)) is not None:
-        wrt = [k for k, x in enumerate(inputs.arrays) if x.row.is_inexact]
-        of = [k for k, x in enumerate(main.arrays) if x.row.is_inexact]
-        outputs, tangents_of = function.use(
-            PushForwardOp,
-            [given[k] for k in wrt],
-            wrt=numbers_attribute(wrt),
-            of=numbers_attribute(of),
-        )
-        by_number = dict(zip(of, tangents_of, strict=True))
-        moved = [by_number.get(k) for k in range(len(main.arrays))]
+        outputs, moved = derived(function, PushForwardOp, given, inputs, main)
     else:
         from mlc.frontend.transforms.at_once import pushed
 
         sub, _, values, found = pushed(sub)
         outputs = inline(sub.block, [*inputs.values, *given], values)
         sub.settle(outputs)
-        renamed: Renamed = dict(zip(sub.block.args, [*inputs.values, *given], strict=True))
+        arguments = zip(sub.block.args, [*inputs.values, *given], strict=True)
+        renamed: dict[SSAValue, SSAValue] = dict(arguments)
         moved = [None if x is None else renamed.get(x, x) for x in found[: len(main.arrays)]]
     outcome = results(sub.outcome, outputs)
     tangent = filled(results_carry(main, outputs), moved)
@@ -254,21 +248,22 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
             return jvp(f, primals, tangents, has_aux)[1]
 
         return (found[0], push, found[1]) if has_aux else (found, push)
-    from mlc.frontend.transforms.at_once import Later, pushed, split
-
     inputs, sub = _argued("linearize", f, primals, has_aux)
-    sub, tangents, values, found = pushed(sub)
-    linear, kept = split(sub.block, tangents)
-    values = [kept.get(x, x) for x in values]
-    arguments = dict(zip(tangents, linear.args, strict=True))
-    found = [None if x is None else arguments.get(x, x) for x in found]
-    for _ in tangents:
-        sub.block.erase_arg(sub.block.args[-1], safe_erase=False)
-    outputs = inline(sub.block, inputs.values, values)
-    sub.settle(outputs)
+    main = main_part(sub.outcome, has_aux)
+    if (function := private_function(sub, inputs.values, f, once=True)) is not None:
+        outputs = function.use(CallOp)[0]
+        gives = results_carry(main, outputs)
+        later: Any = Later("linearize", function, PushForwardOp, inputs, gives, one=True)
+    else:
+        from mlc.frontend.transforms.at_once import LaterAtOnce, linear
+
+        sub, values, block, found = linear(sub)
+        outputs = inline(sub.block, inputs.values, values)
+        sub.settle(outputs)
+        gives = results_carry(main, outputs)
+        moved = found[: len(gives.arrays)]
+        later = LaterAtOnce("linearize", block, inputs, moved, gives, one=True)
     outcome = results(sub.outcome, outputs)
-    gives = results_carry(main_part(sub.outcome, has_aux), outputs)
-    later = Later("linearize", linear, inputs, found[: len(gives.arrays)], gives, one=True)
     return (outcome[0], later, outcome[1]) if has_aux else (outcome, later)
 
 
@@ -318,16 +313,6 @@ def with_arguments(
         return outcome
 
     return subprogram(name, inputs, run, passes=True)
-
-
-def filled(carry: Carry, values: Sequence[SSAValue | None]) -> Any:
-    """The container with these values, zeros for None."""
-    trace = here()
-    arrays: list[Tracer] = []
-    for x, value in zip(carry.arrays, values, strict=True):
-        found = full(trace.b, 0, x.row, x.dims) if value is None else value
-        arrays.append(Tracer(trace, found, weak=x.weak))
-    return carry.with_arrays(arrays).container()
 
 
 def results_carry(outcome: Carry, values: Sequence[SSAValue]) -> Carry:

@@ -17,6 +17,7 @@ from mlc.dialects.tensor.calls import (
     NONE,
     BatchOp,
     CallOp,
+    DerivativeUse,
     FunctionUse,
     PullBackOp,
     PushForwardOp,
@@ -27,8 +28,10 @@ from mlc.dialects.tensor.control import YieldOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.call_graph import callees_first, inline_call, uses_functions
 from mlc.passes.tensor.inline_calls import inline_calls
-from mlc.passes.tensor.made_of import batched, pulled_back, pushed_forward
+from mlc.passes.tensor.made_of import batched, pulled_back, pushed_forward, taken_apart
 from mlc.passes.wellformed import check_unplanned
+
+Key = tuple[object, ...]
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,12 @@ class ExpandTransformsPass(ModulePass):
     batch @f(xs)            ->  call @f_batch(xs)
 
     with a new private function, one for all ops that say the same of one function. Innermost first:
-    what a function uses is written out before it is differentiated itself. PlanError where a
-    function uses itself.
+    what a function uses is written out before it is differentiated itself. Where a call before it
+    has computed the function for the same arguments, it is not computed again:
+
+    call @f(x); pull_back @f(x, dy)  ->  y, kept = call @f_kept(x); call @f_pull_back(dy, kept)
+
+    PlanError where a function uses itself.
     """
 
     name = "mlc-expand-transforms"
@@ -72,8 +79,7 @@ def write_out(
     expansion.run()
     last = YieldOp.create(operands=ends)
     block.add_op(last)
-    for use in list(uses_of_functions(block)):
-        expansion.expand(use)
+    expansion.expand(block)
     expansion.inline(block)
     found = list(last.operands)
     block.erase_op(last)
@@ -85,13 +91,13 @@ class _Expansion:
         self.module = module
         self.order = callees_first(module)
         self.functions = {f.sym_name.data: f for f in self.order}
-        self.made: dict[tuple[object, ...], FuncOp] = {}
+        self.made: dict[Key, FuncOp] = {}
+        self.apart: dict[Key, tuple[FuncOp, FuncOp]] = {}
 
     def run(self) -> None:
         """What a function uses comes before it, and has calls alone by then."""
         for function in self.order:
-            for use in list(uses_of_functions(function)):
-                self.expand(use)
+            self.expand(function)
 
     def inline(self, inside: FuncOp | Block) -> None:
         """Calls, of which there is nothing else, become what they call."""
@@ -100,62 +106,137 @@ class _Expansion:
                 assert isinstance(use, CallOp)
                 inline_call(use, self.functions[use.callee_name], last=False)
 
-    def expand(self, op: FunctionUse) -> None:
-        """An op that is no call becomes one."""
-        if isinstance(op, CallOp):
+    def expand(self, inside: FuncOp | Block) -> None:
+        """All ops that are no calls become some."""
+        uses = list(uses_of_functions(inside))
+        values = [_Value(use) for use in uses if isinstance(use, CallOp)]
+        for use in uses:
+            if isinstance(use, DerivativeUse) and (value := _value_of(use, values)) is not None:
+                self._expand_apart(use, value)
+            elif not isinstance(use, CallOp):
+                self._replace(use, self._function_of(use), use.operands)
+
+    def _expand_apart(self, op: DerivativeUse, value: _Value) -> None:
+        """A derivative where a call has computed the function: that is not repeated."""
+        key = _key(op)
+        if value.key is None:
+            forward = self._parts_of(op, key)[0]
+            value.key, value.call = key, self._replace(value.call, forward, value.inputs)
+        if value.key != key:
+            self._replace(op, self._function_of(op), op.operands)
             return
+        kind = self.functions[op.callee_name].function_type
+        results = value.call.results[: len(kind.outputs)]
+        kept = value.call.results[len(kind.outputs) :]
+        given = [*op.operands[len(kind.inputs) :], *kept]
+        self._replace(op, self._parts_of(op, key)[1], given, results)
+
+    def _replace(
+        self,
+        op: FunctionUse,
+        made: FuncOp,
+        operands: Sequence[SSAValue],
+        known: Sequence[SSAValue] = (),
+    ) -> CallOp:
+        """A call takes the place of an op, whose first results are `known` ones."""
         size = op.size.data[0] if isinstance(op, BatchOp) else None
-        said = [op.properties[name] for name in op.LISTS]
-        key = (op.name, op.callee_name, *said, None if size is None else size.constant)
-        made = self.made.get(key)
-        if made is None:
-            made = self.made[key] = self._function(op)
         sizes = () if op.sizes is None else op.sizes.data
         if size is not None and size.constant is None:
             sizes = (*sizes, size)
         properties = {"sizes": DimsAttr(sizes)} if sizes else {}
-        call = CallOp.of(made, op.operands, **properties)
+        call = CallOp.of(made, operands, **properties)
         call.location = op.location
         around = op.parent
         assert around is not None
         around.insert_op_before(call, op)
-        for old, new in zip(op.results, call.results, strict=True):
-            new.name_hint = old.name_hint
+        for old, new in zip(op.results, (*known, *call.results), strict=False):
+            new.name_hint = new.name_hint or old.name_hint
             old.replace_all_uses_with(new)
         around.erase_op(op)
+        return call
 
-    def _function(self, op: FunctionUse) -> FuncOp:
-        """The function made of the one that an op names."""
+    def _function_of(self, op: FunctionUse) -> FuncOp:
+        """The function made of the one that an op names: one for all that say the same of it."""
+        key = _key(op)
+        made = self.made.get(key)
+        if made is None:
+            made = self.made[key] = self._copied(op, op.name.removeprefix("mlc."))
+            match op:
+                case PullBackOp():
+                    pulled_back(made, op.numbers("wrt"), op.numbers("of"))
+                case PushForwardOp():
+                    pushed_forward(made, op.numbers("wrt"), op.numbers("of"))
+                case BatchOp():
+                    ins, outs = (
+                        [None if axis == NONE else axis for axis in op.numbers(name)]
+                        for name in ("in", "out")
+                    )
+                    batched(made, ins, outs, _size_in(made, op.size.data[0]))
+                case _:
+                    raise AssertionError(op.name)
+        return made
+
+    def _parts_of(self, op: DerivativeUse, key: Key) -> tuple[FuncOp, FuncOp]:
+        """The function with what its derivative reads of it, and the derivative of that."""
+        parts = self.apart.get(key)
+        if parts is None:
+            forward = self._copied(op, "kept")
+            linear = taken_apart(
+                forward, op.numbers("wrt"), op.numbers("of"), back=isinstance(op, PullBackOp)
+            )
+            self._add(linear, f"{op.callee_name}_{op.name.removeprefix('mlc.')}", forward)
+            parts = self.apart[key] = forward, linear
+        return parts
+
+    def _copied(self, op: FunctionUse, suffix: str) -> FuncOp:
+        """The function that an op names, without calls, to be changed."""
         base = self.functions[op.callee_name]
         made = base.clone()
-        made.properties["sym_name"] = StringAttr(self._name(op))
         if symbols := symbols_of(base):  # new arguments change nothing about their order
             made.attributes[SYMBOLS] = _names(symbols)
         for attributes in ("arg_attrs", "res_attrs"):
             made.properties.pop(attributes, None)
-        self.module.body.block.insert_op_after(made, base)
+        self._add(made, f"{op.callee_name}_{suffix}", base)
         self.inline(made)
         check_unplanned(ExpandTransformsPass.name, made)
-        match op:
-            case PullBackOp():
-                pulled_back(made, op.numbers("wrt"), op.numbers("of"))
-            case PushForwardOp():
-                pushed_forward(made, op.numbers("wrt"), op.numbers("of"))
-            case BatchOp():
-                ins, outs = (
-                    [None if axis == NONE else axis for axis in op.numbers(name)]
-                    for name in ("in", "out")
-                )
-                batched(made, ins, outs, _size_in(made, op.size.data[0]))
-            case _:
-                raise AssertionError(op.name)
-        self.functions[made.sym_name.data] = made
         return made
 
-    def _name(self, op: FunctionUse) -> str:
-        """A name that no function has."""
-        name = f"{op.callee_name}_{op.name.removeprefix('mlc.')}"
-        return _unused(name, self.functions)
+    def _add(self, made: FuncOp, name: str, base: FuncOp) -> None:
+        """A new function of the module, by a name that no other one has."""
+        name = _unused(name, self.functions)
+        made.properties["sym_name"] = StringAttr(name)
+        self.module.body.block.insert_op_after(made, base)
+        self.functions[name] = made
+
+
+class _Value:
+    """A call that has computed a function, of which a derivative may be asked behind it."""
+
+    def __init__(self, call: CallOp) -> None:
+        self.call, self.callee = call, call.callee_name
+        self.inputs, self.sizes = tuple(call.inputs), call.sizes
+        self.key: Key | None = None  # of the derivative for which it keeps values
+
+
+def _value_of(op: DerivativeUse, values: Sequence[_Value]) -> _Value | None:
+    """The call that has computed, before an op, its function for the same arguments."""
+    for value in values:
+        if (value.callee, value.sizes) != (op.callee_name, op.sizes):
+            continue
+        around = value.call.parent
+        assert around is not None
+        above = around.find_ancestor_op_in_block(op)
+        if above is None or not value.call.is_before_in_block(above):
+            continue
+        if value.inputs == tuple(op.inputs[: len(value.inputs)]):
+            return value
+    return None
+
+
+def _key(op: FunctionUse) -> Key:
+    """What an op says of its function, for which it does not matter where it stands."""
+    size = op.size.data[0].constant if isinstance(op, BatchOp) else None
+    return op.name, op.callee_name, *(op.properties[name] for name in op.LISTS), size
 
 
 def _size_in(function: FuncOp, size: Dim) -> Dim:

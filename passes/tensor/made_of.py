@@ -1,4 +1,7 @@
-"""Functions made of functions of a module: derivatives, and many examples at once."""
+"""
+Functions made of functions of a module: derivatives, at once or in two parts, and many examples at
+once.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,17 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
+from mlc.dialects.analysis.closed import close_block
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.errors import ShapeError
 from mlc.dialects.tensor.calls import widened
 from mlc.dialects.tensor.op import OpBuilder
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.passes.tensor.batching.block import Lane, batch_block, from_front, to_front
-from mlc.passes.tensor.derivative.emit import Emitter, is_differentiable
+from mlc.passes.tensor.derivative.active import Varied
+from mlc.passes.tensor.derivative.emit import Emitter, is_differentiable, read_inside
 from mlc.passes.tensor.derivative.forward import push_forward
 from mlc.passes.tensor.derivative.reverse import pull_back
 
@@ -45,6 +50,85 @@ def pushed_forward(function: FuncOp, wrt: Sequence[int], of: Sequence[int]) -> N
     values, found = push_forward(block, outputs, inputs, _more(block, inputs, "d"))
     tangents = Emitter(block).or_zeros([found[k] for k in of], [values[k] for k in of])
     _close(function, [*values, *tangents])
+
+
+def taken_apart(function: FuncOp, wrt: Sequence[int], of: Sequence[int], *, back: bool) -> FuncOp:
+    """
+    The function also gives what its derivative reads of it. The derivative is another function: of
+    cotangents of its results `of`, and then of what was kept, and gives those of its arguments
+    `wrt`; without `back` of tangents of these, and gives those of the results.
+    """
+    block = function.body.block
+    outputs = _opened(block)
+    inputs = [block.args[k] for k in wrt]
+    if back:
+        linear = Block(arg_types=[outputs[k].type for k in of])
+        seeds: list[SSAValue | None] = [None] * len(outputs)
+        for k, seed in zip(of, linear.args, strict=True):
+            seeds[k] = seed if is_differentiable(outputs[k]) else None
+        values, found = pull_back(list(block.ops), outputs, inputs, linear, seeds)
+        ends = Emitter(linear).or_zeros(found, inputs)
+    else:
+        values, linear, found = linearized(block, outputs, inputs)
+        ends = Emitter(linear).or_zeros([found[k] for k in of], [values[k] for k in of])
+    read = close_block(linear, list(linear.walk()), ends)
+    made = FuncOp(function.sym_name.data, ((), ()), Region(linear), visibility="private")
+    made.attributes.update(function.attributes)
+    _close(made, [read.get(x, x) for x in ends])
+    _close(function, [*values, *read])
+    return made
+
+
+def linearized(
+    block: Block, outputs: Sequence[SSAValue], inputs: Sequence[SSAValue]
+) -> tuple[list[SSAValue], Block, list[SSAValue | None]]:
+    """
+    The outputs of a block, a block for tangents of its inputs that reads values of it, and what
+    tangents of the outputs are called there: None for zero.
+    """
+    tangents = _more(block, inputs, "d")
+    values, found = push_forward(block, outputs, inputs, tangents)
+    linear, kept = _split(block, tangents)
+    own: dict[SSAValue, SSAValue] = dict(zip(tangents, linear.args, strict=True))
+    for argument in tangents:
+        block.erase_arg(argument, safe_erase=False)
+    moved = [None if x is None else own.get(x, x) for x in found]
+    return [kept.get(x, x) for x in values], linear, moved
+
+
+def _split(block: Block, tangents: Sequence[SSAValue]) -> tuple[Block, dict[SSAValue, SSAValue]]:
+    """
+    Takes the ops that depend on the tangents out of the block, into one of their own. What results
+    of theirs that do not depend on them are called in the block is given second.
+    """
+    kept: dict[SSAValue, SSAValue] = {}
+    linear = Block(arg_types=[x.type for x in tangents])
+    depends = Varied(tangents).mark(block.ops)
+    zeros = Emitter(Block())
+    for op in list(block.ops):
+        if not any(x in depends for x in op.results):
+            continue
+        if not all(x in depends for x in op.results):  # a loop: without tangents it stays, too
+            read = [*op.operands, *read_inside(op)]
+            renamed = {x: zeros.zeros(x.type) for x in read if x in depends}
+            stays = op.clone(renamed)
+            block.insert_op_before(stays, op)
+            for old, new in zip(op.results, stays.results, strict=True):
+                if old not in depends:
+                    old.replace_all_uses_with(new)
+                    kept[old] = new
+        op.detach()
+        linear.add_op(op)
+    first = block.first_op
+    for op in list(zeros.block.ops):
+        op.detach()
+        if first is None:
+            block.add_op(op)
+        else:
+            block.insert_op_before(op, first)
+    for old, new in zip(tangents, linear.args, strict=True):
+        old.replace_all_uses_with(new)
+    return linear, kept
 
 
 def batched(
@@ -105,9 +189,9 @@ def _close(function: FuncOp, results: Sequence[SSAValue]) -> None:
     )
 
 
-def _more(block: Block, values: Sequence[SSAValue], prefix: str) -> list[SSAValue]:
+def _more(block: Block, values: Sequence[SSAValue], prefix: str) -> list[BlockArgument]:
     """New arguments, typed as the values."""
-    found: list[SSAValue] = []
+    found: list[BlockArgument] = []
     for x in values:
         argument = block.insert_arg(x.type, len(block.args))
         argument.name_hint = f"{prefix}{x.name_hint}" if x.name_hint else None
