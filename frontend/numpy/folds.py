@@ -87,7 +87,7 @@ def _folded(
 def _folded_axis(ufunc: np.ufunc, rows: Tracer, initial: Any) -> Tracer:
     from mlc.frontend.trace.loops import fori_loop
 
-    start = ufunc.identity if initial is None else initial
+    start = _identity(ufunc, rows.row) if initial is None else initial
     if start is None:
         if rows.dims[0].constant == 0:
             name = f"{ufunc.__name__}.reduce"
@@ -101,6 +101,12 @@ def _folded_axis(ufunc: np.ufunc, rows: Tracer, initial: Any) -> Tracer:
         return astype(call_function(ufunc, (carry, take(rows, k, axis=0)), {}), rows.dtype)
 
     return fori_loop(begin, rows.shape[0], step, first)
+
+
+def _identity(ufunc: np.ufunc, row: DType) -> Any:
+    """The number to begin with; of -1, all bits, in unsigned numbers the largest."""
+    number: Any = ufunc.identity
+    return row.highest if number == -1 and row.kind == "uint" else number
 
 
 def _loop_row(ufunc: np.ufunc, x: Tracer, dtype: Any, function: str) -> DType:

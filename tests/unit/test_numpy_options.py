@@ -190,6 +190,10 @@ METHODS: dict[str, tuple[Function, tuple[Any, ...]]] = {
         lambda xp, x: np.add.reduce(x, axis=(0, 1), keepdims=True, initial=2, dtype=np.float32),
         (N,),
     ),
+    "all bits of unsigned numbers": (
+        lambda xp, x: np.bitwise_and.reduce(x, axis=1),
+        (np.array([[7, 6], [255, 9]], np.uint8),),
+    ),
     "not reorderable": (lambda xp, x: np.subtract.reduce(x, axis=None), (X,)),
     "no such loop": (lambda xp, x: np.less.reduce(x), (X,)),
     "reduce from a number": (lambda xp, x: np.subtract.reduce(x, initial=10.0), (X,)),
