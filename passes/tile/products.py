@@ -68,8 +68,10 @@ MANY: Mapping[str, int] = {"g": 64, "m": 1023, "n": 1023, "k": 2047}
 """Of an axis whose size is known only when the program runs: so many that blocks pay, and a number
 that no instruction's shape divides."""
 FEW = 63
-"""Likewise of a product that is small; of one with fewer rows than a register tile `FEWEST`."""
-FEWEST = 3
+"""Likewise of a product that is small."""
+FEWEST, FEWER = 3, 6
+"""Rows of a product with fewer than a register tile has, and of one with one or two of these: by
+the last one 4 to 12 rows take half the time (docs/measurements.md, Models)."""
 ALIKE = 1.01
 """Times the fastest schedule of one worker: what all workers decide."""
 
@@ -175,7 +177,8 @@ class WordsOf:
         if self.is_phase:
             return
         if "m" in self.open:
-            yield Case("m", 2 * FEWEST + 2), {**self.assumed, "m": FEWEST}
+            yield Case("m", FEWEST + 1), {**self.assumed, "m": FEWEST}
+            yield Case("m", 2 * FEWER + 2), {**self.assumed, "m": FEWER}
         if self.open & {"n", "k"}:
             yield Case("mnk", (FEW + 1) ** 3), {"g": FEW, "m": FEW, "n": FEW, "k": FEW}
         if "m" in self.open:
