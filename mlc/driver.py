@@ -83,9 +83,12 @@ def _show(args: argparse.Namespace) -> int:
 
 def _build(args: argparse.Namespace) -> int:
     from mlc.code_files import build_llvm, build_program
+    from mlc.command_line import UsageError
     from mlc.programs import split
 
     if args.file.endswith(".ll"):
+        if args.certify is not None:
+            raise UsageError(f"--certify: {args.file} is code; expected a program")
         paths = build_llvm(args.file, args.emit, args.output, args.target)
     else:
         program = _program(args, "arguments" if args.weights == "arguments" else "constants")
@@ -100,7 +103,30 @@ def _build(args: argparse.Namespace) -> int:
             weights=args.weights or ("arguments" if of_python else "freeze"),
             lapack=args.lapack,
         )
+        if args.certify is not None:
+            from mlc.certificate import certificate
+
+            paths.append(Path(args.certify))
+            paths[-1].write_text(certificate(program.levels), encoding="utf-8")
     print(*paths, sep="\n")
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    from mlc.check import CertificateError, said
+
+    lines = None
+    if args.program is not None:
+        from mlc.certificate import lines_of
+
+        args.file = args.program
+        lines = lines_of(_program(args).levels)
+    text = Path(args.certificate).read_text(encoding="utf-8", errors="replace")
+    try:
+        print(said(text, lines, partial=args.partial))
+    except CertificateError as error:
+        print(f"rejected: {error}")
+        return 1
     return 0
 
 
@@ -229,6 +255,7 @@ COMMANDS: dict[str, Command] = {
     "run": _run,
     "show": _show,
     "build": _build,
+    "check": _check,
     "explain": _explain,
     "why-not": _why_not,
     "tile": _tile,

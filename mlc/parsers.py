@@ -140,8 +140,21 @@ def _build(to: argparse.ArgumentParser) -> None:
         help="for np.linalg in C: what the LAPACK to link with puts behind its names, _ or _64_, or"
         " how it spells them: 'scipy_{}_64_'",
     )  # fmt: skip
+    to.add_argument(
+        "--certify", metavar="OUT.cert", help="write what was rewritten, for mlc check, as well"
+    )
     _add_types(to)
     _add_options(to, threads=False)
+
+
+def _check(to: argparse.ArgumentParser) -> None:
+    to.add_argument("certificate", metavar="FILE.cert", help="as mlc build --certify writes it")
+    to.add_argument("--program", metavar="FILE", help=f"what it must be of: {FILES}")
+    to.add_argument(
+        "--partial", action="store_true", help="accept changes for which nothing is claimed"
+    )
+    _add_types(to)
+    _add_options(to)
 
 
 def _explain(to: argparse.ArgumentParser) -> None:
@@ -269,6 +282,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "run": ("run a script, or one function with given or random inputs", _run),
     "show": ("print a function's program at a level", _show),
     "build": ("write LLVM IR, assembly, object code or PTX", _build),
+    "check": ("check the certificate of a compilation", _check),
     "explain": ("print kernels, costs, memory and decisions", _explain),
     "why-not": ("say why two lines do not share a kernel", _why_not),
     "tile": ("say how a product of matrices may be cut, and what each way should take", _tile),

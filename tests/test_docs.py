@@ -32,6 +32,7 @@ EXECUTABLE = (
     "stages",
     "explain",
     "blame",
+    "certificates",
     "tiles",
     "gpu",
     "saving",

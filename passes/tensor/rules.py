@@ -51,9 +51,14 @@ class Entry:
         return self.rule.__name__.strip("_")
 
 
+Heard = Callable[[Entry, Operation, SSAValue, Sequence[Operation]], object]
+"""A rule, the op that it is applied to, the value that replaces it, and what was built."""
+
+
 @dataclass
 class _Limit:
     most: int | None
+    heard: Heard | None
     applied: list[str]
 
 
@@ -61,9 +66,14 @@ _limit: ContextVar[_Limit | None] = ContextVar("mlc_rules", default=None)
 
 
 @contextmanager
-def limited(most: int | None = None) -> Generator[list[str], None, None]:
-    """The names of the rules that are applied in the block, in order, and at most so many."""
-    limit = _Limit(most, [])
+def limited(
+    most: int | None = None, heard: Heard | None = None
+) -> Generator[list[str], None, None]:
+    """
+    The names of the rules that are applied in the block, in order, and at most so many. `heard` is
+    told of each before the op is replaced.
+    """
+    limit = _Limit(most, heard, [])
     token = _limit.set(limit)
     try:
         yield limit.applied
@@ -273,6 +283,8 @@ class _Sweep:
                     _say(op, entry, rewrite.built)
                 if limit is not None:
                     limit.applied.append(entry.name)
+                    if limit.heard is not None:
+                        limit.heard(entry, op, value, rewrite.built)
                 return value
         return None
 
