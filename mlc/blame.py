@@ -18,6 +18,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import CompilerBug, MlcError
 from mlc.dialects.program import UNROLLED, entry_function
 from mlc.dialects.tensor.op import tensor_fault
+from mlc.differences import Transformed, transforms_of
 from mlc.executable import compile_module
 from mlc.frontend.importers.mlir import signature_of
 from mlc.lazy_dataclass import dataclass
@@ -49,6 +50,8 @@ class Blame:
     fault: str
     rule: str | None
     case: Case
+    program: Case | None = None
+    """What uses the small program wrong: of derivatives and batches."""
 
     def __str__(self) -> str:
         is_code = self.step == CODE
@@ -65,10 +68,11 @@ class Blame:
     def write(self, stem: str) -> list[Path]:
         """The small program as text, and its inputs."""
         text, inputs = Path(f"{stem}.mlir"), Path(f"{stem}.npz")
-        module = self.case.module.clone()
+        case = self.program or self.case
+        module = case.module.clone()
         entry_function(module).attributes.pop(UNROLLED, None)
         text.write_text(portable_text(module), encoding="utf-8")
-        named: Mapping[str, Any] = {f"input_{k}": x for k, x in enumerate(self.case.arrays)}
+        named: Mapping[str, Any] = {f"input_{k}": x for k, x in enumerate(case.arrays)}
         np.savez(inputs, **named)
         return [text, inputs]
 
@@ -76,11 +80,15 @@ class Blame:
 def blame(levels: Levels, arrays: Sequence[Array], sizes: Mapping[str, int]) -> Blame | None:
     """
     The first step after which the interpreter, or in the end compiled code, gives other results for
-    these arrays than the program does as it was traced; None where all agree. What it says of
-    derivatives and batches has no other meaning than what is written out for it, first of all. Each
-    step is said on a terminal.
+    these arrays than the program does as it was traced; None where all agree. Derivatives are
+    compared with differences, and batches with examples one by one, first of all. Each step is said
+    on a terminal.
     """
-    options, module = levels.options, one_function(levels.at_trace())
+    options, traced = levels.options, levels.at_trace()
+    for check, case in transforms_of(traced, arrays, sizes):
+        if check.fault(case):
+            return _small(case, check, "tensor")
+    module = one_function(traced)
     prepare(module, options)
     start = Case(module, arrays, sizes)
     wanted = start.results()
@@ -179,10 +187,11 @@ class _Compiled:
         return list(found) if several else [found]
 
 
-def _small(case: Case, check: _After | _Compiled, stage: str) -> Blame:
+def _small(case: Case, check: _After | _Compiled | Transformed, stage: str) -> Blame:
     wrong = _kind(check.fault(case))
     small = reduced(case, lambda c: _kind(check.fault(c)) == wrong)
-    return Blame(check.name, stage, check.fault(small), check.rule(small), small)
+    program = check.written(small) if isinstance(check, Transformed) else None
+    return Blame(check.name, stage, check.fault(small), check.rule(small), small, program)
 
 
 def _kind(fault: str) -> str:

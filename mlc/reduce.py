@@ -122,7 +122,7 @@ def _cut(case: Case, shows: Shows) -> Case:
         first = 0
         while first < len(case.ops()):
             numbers = range(first, min(first + part, len(case.ops())))
-            found = _kept(case, lambda c, n=numbers: _given(c, n), shows)
+            found = _kept(case, lambda c, n=numbers: given(c, n), shows)
             case, first = (case, first + part) if found is None else (found, first)
         part //= 2
     return case
@@ -170,8 +170,8 @@ def _returning(case: Case, values: Sequence[SSAValue]) -> Case:
     return case
 
 
-def _given(case: Case, numbers: Iterable[int]) -> Case | None:
-    """In place, with arguments in place of the values of these ops."""
+def given(case: Case, numbers: Iterable[int]) -> Case | None:
+    """In place, of a case that is nobody else's: arguments in place of the values of these ops."""
     chosen = {op: list[Array]() for op in (case.ops()[n] for n in numbers)}
 
     def observe(op: Operation, value: Array) -> None:

@@ -221,3 +221,75 @@ def test_what_is_left_runs(tmp_path: Path, capsys: Any, monkeypatch: pytest.Monk
 def _names(found: Blame) -> list[str]:
     ops = found.case.body.walk()
     return [op.name for op in ops if op.results and not isinstance(op, ConstantOp | ReduceOp)]
+
+
+# Derivatives and batches
+
+
+def sloped(w: Any, x: Any) -> Any:
+    """With a constant for derivatives, and most kinds of ops."""
+    y = np.tanh(x @ w) * 0.5
+    e = np.exp(y - y.max(axis=1, keepdims=True))
+    return (np.sqrt(e / e.sum(axis=1, keepdims=True)) * x).sum()
+
+
+W = np.random.default_rng(5).standard_normal((7, 7)).astype(np.float32)
+
+
+@mlc.compile(threads=1)
+def trained(w: Any, x: Any) -> Any:
+    """Reverse and forward mode, and examples at once."""
+    value, slope = mlc.value_and_grad(sloped)(w, x)
+    _, along = mlc.jvp(lambda v: sloped(v, x), (w,), (x.T @ x,))
+    return value, along, mlc.vmap(lambda row: np.exp(row) / row.sum())(w - 0.1 * slope)
+
+
+@pytest.fixture(scope="module")
+def levels() -> Any:
+    """Traced before anything is planted: whoever traces differentiates, too."""
+    return trained.lower(W, X.astype(np.float32)).levels
+
+
+def blamed_of_derivatives(levels: Any) -> Blame | None:
+    return blame(levels, [W, X.astype(np.float32)], {})
+
+
+def test_right_derivatives_are_not_blamed(levels: Any) -> None:
+    traced = str(levels.at_trace())
+    assert all(f"mlc.{name}" in traced for name in ("pull_back", "push_forward", "batch"))
+    assert blamed_of_derivatives(levels) is None
+
+
+@pytest.mark.parametrize(
+    ("op", "fact", "wrong"),
+    [
+        (TanhOp, "partials", lambda self, b: (self.result,)),
+        (MulOp, "transpose", lambda self, b, cotangent, operand: cotangent),
+        (SqrtOp, "partials", lambda self, b: (b(NegOp, self.result),)),
+        (ReduceOp, "batch", lambda self, b, operands, batched: operands[0]),
+    ],
+    ids=lambda x: getattr(x, "__name__", x),
+)
+def test_a_wrong_derivative(
+    op: Any, fact: str, wrong: Any, levels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(op, fact, wrong)
+    found = blamed_of_derivatives(levels)
+    assert found is not None
+    assert found.step == "mlc-expand-transforms"
+    assert op.name in [x.name for x in found.case.ops()]
+    assert found.case.count() <= 3
+
+
+def test_a_wrong_derivative_stays_wrong(
+    tmp_path: Path, capsys: Any, levels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TanhOp, "partials", lambda self, b: (self.result,))
+    found = blamed_of_derivatives(levels)
+    assert found is not None
+    text, inputs = found.write(str(tmp_path / "small"))
+    command = ["blame", str(text), "--inputs", str(inputs), "-o", str(tmp_path / "again")]
+    assert main(command) == 1
+    assert "pass mlc-expand-transforms (tensor): the cotangent of" in capsys.readouterr().out
+    monkeypatch.undo()
+    assert main(command) == 0
