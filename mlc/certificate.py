@@ -42,8 +42,10 @@ from mlc.pipeline import apply_step, prepare
 from mlc.version import __version__
 
 SIZE = 8  # of a symbol
-LOOKS = ((0, 0), (1, 0), (2, 0), (1, 1), (0, 1), (3, 0), (2, 2), (5, 0), (4, 4), (8, 8), (40, 40))
-"""How many ops before a value a claim looks at, before and after: the least that are enough."""
+FAR = (99, 99)
+LOOKS = ((0, 0), (1, 0), (2, 0), (1, 1), (0, 1), (3, 0), (2, 2), (5, 0), (4, 4), (8, 8), FAR)
+"""How many ops before a value a claim looks at, before and after: the first that are enough."""
+NEAR = 3  # of these, which cost little
 FEW = 64  # numbers of a constant that are written out
 NOT_COVERED = ("plan", "tiles", "loops", "code", "rounding, NaN and errors of probabilistic steps")
 
@@ -61,7 +63,8 @@ class Text:
     def module(self, module: ModuleOp) -> list[str]:
         """Its functions, the program first."""
         first = entry_function(module)
-        others = [op for op in module.body.block.ops if isinstance(op, FuncOp) and op is not first]
+        functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
+        others = [op for op in functions if op is not first and op.body.blocks]
         return [line for function in (first, *others) for line in self._function(function)]
 
     def _function(self, function: FuncOp) -> Iterator[str]:
@@ -322,21 +325,29 @@ def _alike(a: Op, b: Op, was: str, now: str) -> bool:
 
 
 def _graded(change: Change, was: str, now: str, hint: tuple[int, int] = LOOKS[0]) -> Json:
-    """Grade, bound and depth of a claim: the least depth with the best grade."""
-    why, tested = "", None
+    """Grade and bound of a claim, with the nearest look that gives the best grade."""
     maker = change.before.makers.get(was)
-    is_derivative = maker is not None and maker.name in DERIVATIVES
-    for looks in (hint,) if is_derivative else dict.fromkeys((hint, *LOOKS)):
-        try:
-            grade, bound = change.graded(was, now, looks)
-        except CertificateError as error:
-            why = str(error)
-            continue
-        said = {"looks": list(looks), "grade": grade, "bound": bound}
-        if grade != "tested":
-            return said
-        tested = tested or said
-    return tested or {"looks": [0, 0], "grade": "none", "bound": None, "why": why}
+    if maker is not None and maker.name in DERIVATIVES:
+        return _tried(change, was, now, LOOKS[0])
+    found = _tried(change, was, now, hint)
+    if found["grade"] not in ("none", "tested"):
+        return found
+    for number, looks in enumerate(LOOKS):
+        if number == NEAR and _tried(change, was, now, FAR)["grade"] == "none":
+            return found  # what is wrong in the whole program is wrong from each place on
+        better = _tried(change, was, now, looks)
+        if better["grade"] not in ("none", "tested"):
+            return better
+        found = better if found["grade"] == "none" else found
+    return found
+
+
+def _tried(change: Change, was: str, now: str, looks: tuple[int, int]) -> Json:
+    try:
+        grade, bound = change.graded(was, now, looks)
+    except CertificateError as error:
+        return {"looks": [0, 0], "grade": "none", "bound": None, "why": str(error)}
+    return {"looks": list(looks), "grade": grade, "bound": bound}
 
 
 def _rule(entry: Entry, rule: Rule | None, roots: set[str]) -> Json:

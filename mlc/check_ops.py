@@ -77,7 +77,7 @@ MOVES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("broadcast", "transpose"), _turned),
     "iota": _iota,
     "size": _size,
-    "concat": _concat,
+    **dict.fromkeys(("concat", "join"), _concat),
     "slice": _slice,
     "pad": _pad,
     "select": _select,

@@ -140,6 +140,7 @@ class Numbering:
         self.program = program
         self.same: Mapping[str, str] = same
         self.functions: dict[str, int] = {}
+        self.state = 0  # of ops without results, which say what sizes are
         for name in program.functions:
             self.function(name, ())
 
@@ -153,7 +154,9 @@ class Numbering:
             raise CertificateError(f"function {name} is not there, or uses itself")
         if name not in self.functions:
             block, symbols = self.program.functions[name]
+            kept, self.state = self.state, 0
             self.functions[name] = self.block(("func", *symbols), block, (*callers, name))
+            self.state = kept
         return self.functions[name]
 
     def block(self, path: tuple[Any, ...], block: Block, callers: tuple[str, ...]) -> int:
@@ -167,6 +170,7 @@ class Numbering:
         """Of each value that a block ends with."""
         self.numbers.update(zip(block.args, given, strict=True))
         self.own.update(zip(block.args, given, strict=True))
+        before = self.state
         for op in block.ops:
             read = [self.numbers[x] for x in op.operands]
             key: tuple[Any, ...] = (op.name, json.dumps(op.props, sort_keys=True), *read, op.types)
@@ -174,7 +178,9 @@ class Numbering:
             if called:
                 key = (*key, self.function(called, callers))
             regions = [self.block((key, k), r, callers) for k, r in enumerate(op.regions)]
-            whole = self.number((*key, *regions))
+            whole = self.number((self.state, *key, *regions))
+            if not op.results and op.name not in ENDS:
+                self.state = whole
             own = [self.number((whole, k)) for k in range(len(op.results))]
             if self.inlines and op.name == "call" and not self.program.functions[called][1]:
                 kept = self.numbers, self.own, self.same
@@ -184,6 +190,7 @@ class Numbering:
             for x, number in zip(op.results, own, strict=True):
                 self.own[x] = number
                 self.numbers[x] = self.known.get(self.same.get(x, ""), number)
+        self.state = before
         return [self.numbers[x] for x in block.ops[-1].operands]
 
 
