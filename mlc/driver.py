@@ -182,6 +182,25 @@ def _mutants(args: argparse.Namespace) -> int:
     return 0
 
 
+def _superopt(args: argparse.Namespace) -> int:
+    from mlc.backends import backend_of
+    from mlc.calls import inputs_of
+    from mlc.rule_files import verified
+    from mlc.superopt import compiled, superopt
+
+    levels = _program(args).levels
+    rules = [] if args.rules is None else verified(args.rules)
+    found = superopt(levels, rules, plans=args.plans, alpha=args.alpha)
+    measured: list[float] = []
+    if args.measure:
+        functions = [compiled(levels, x) for x in (found.start, *found.modules)]
+        measured = backend_of(levels.options.target).measure(functions, inputs_of(levels))
+    print(found.said(measured))
+    if args.output is not None:
+        Path(args.output).write_text(found.text(), encoding="utf-8")
+    return 0
+
+
 def _program(args: argparse.Namespace, weights: str = "constants") -> Opened:
     """The program that a command line names, with the sizes that it says; `weights`: of a model."""
     from mlc.command_line import options_given, sizes_of
@@ -261,6 +280,7 @@ COMMANDS: dict[str, Command] = {
     "tile": _tile,
     "blame": _blame,
     "mutants": _mutants,
+    "superopt": _superopt,
     "machine": _machine,
     "rules": _rules,
     "discover": _discover,

@@ -219,6 +219,24 @@ def _mutants(to: argparse.ArgumentParser) -> None:
     _add_options(to)
 
 
+def _superopt(to: argparse.ArgumentParser) -> None:
+    _add_program(to)
+    to.add_argument(
+        "--rules", metavar="FILE", help="rewrite rules, which are verified; docs/rules.md"
+    )
+    to.add_argument(
+        "--plans", type=int, default=200, metavar="N", help="judge so many (default: 200)"
+    )
+    to.add_argument(
+        "--alpha", type=float, default=1.05, metavar="A",
+        help="go on from what should take A times as long as the best (default: 1.05)",
+    )  # fmt: skip
+    to.add_argument("--measure", action="store_true", help="run each step on random inputs")
+    to.add_argument("-o", "--output", metavar="OUT.mlir", help="write the best program")
+    _add_types(to)
+    _add_options(to)
+
+
 def _machine(to: argparse.ArgumentParser) -> None:
     to.add_argument(
         "--measure", action="store_true", help="measure its rates and loops again (about a minute)"
@@ -288,6 +306,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "tile": ("say how a product of matrices may be cut, and what each way should take", _tile),
     "blame": ("find the pass and the rule that compile a program wrong", _blame),
     "mutants": ("find programs that are right at most positions, and correct them", _mutants),
+    "superopt": ("search for a program that should take less time", _superopt),
     "machine": ("print what mlc knows of this machine", _machine),
     "rules": ("verify rewrite rules, or print them as a table", _rules),
     "discover": ("find rewrite rules by enumeration, each verified and with a test", _discover),

@@ -18,6 +18,11 @@ from mlc.runtime.interpret import interpret
 
 
 def checked_rules(path: str | Path, name: str | None = None) -> Rules:
+    """`verified`, as the driver takes them."""
+    return rules_of(verified(path, name))
+
+
+def verified(path: str | Path, name: str | None = None) -> list[Rule]:
     """
     A file's rules, or the one of this name, each verified now, whatever grade it has there. Raises
     RuleError with the counterexample of one that is refuted, and OSError where the file cannot be
@@ -31,7 +36,7 @@ def checked_rules(path: str | Path, name: str | None = None) -> Rules:
         if verdict.grade is None:
             said = f"rule {rule.name} is refuted: {verdict.counterexample}"
             raise RuleError(f"{path}:{rule.line}: {said}")
-    return rules_of(rules)
+    return rules
 
 
 def of_command_line(action: str, files: Sequence[str], *, writes: bool) -> int:
