@@ -33,7 +33,9 @@ from mlc.programs import portable_text
 from mlc.waiting import progress
 
 ALPHA = 1.05  # SOURCE: Jia et al., TASO, SOSP 2019, section 5.1
-GAIN = 1.05  # less is nothing: predictions are off by more (docs/cost-model.md)
+GAIN = 1.1
+"""Less is nothing: where plans differ by a tenth, predictions name the faster one in 90 % of pairs
+(docs/cost-model.md)."""
 PLANS = 200  # that are judged, unless somebody says how many
 CLEANING = ("mlc-cse", "mlc-dce")
 
@@ -86,7 +88,7 @@ class Search:
             *((f"{x.rule}  {x.at}", x.predicted_s) for x in self.steps),
         ]
         width = max(len(name) for name, _ in rows)
-        lines = [f"{'':{width}}  predicted" + "   measured" * bool(measured)]
+        lines = [" " * width + "  predicted" + "   measured" * bool(measured)]
         for k, (name, seconds) in enumerate(rows):
             real = f"{measured[k] * 1e6:8.2f} us" if measured else ""
             lines.append(f"{name:{width}}{seconds * 1e6:8.2f} us{real}")

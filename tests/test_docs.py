@@ -33,6 +33,7 @@ EXECUTABLE = (
     "explain",
     "blame",
     "certificates",
+    "superopt",
     "tiles",
     "gpu",
     "saving",
