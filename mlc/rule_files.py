@@ -48,7 +48,7 @@ def of_command_line(action: str, files: Sequence[str], *, writes: bool) -> int:
     if action == "pdl":
         print(patterns([rule for path in paths for rule in read_rules(path)]), end="")
         return 0
-    return max([_verified(path, writes=writes) for path in paths])
+    return max([_judged(path, writes=writes) for path in paths])
 
 
 def patterns(rules: Sequence[Rule]) -> str:
@@ -58,7 +58,7 @@ def patterns(rules: Sequence[Rule]) -> str:
     return "builtin.module {\n" + "".join(lines) + "}\n"
 
 
-def _verified(path: Path, *, writes: bool) -> int:
+def _judged(path: Path, *, writes: bool) -> int:
     """Prints a verdict for each rule of a file; 1 where one is refuted, or has not this grade."""
     status = 0
     proofs = read_proofs(path)
