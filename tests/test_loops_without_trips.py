@@ -1,6 +1,7 @@
 """
-What a loop hands on where it ran no trip, or where its trips change the class or the dtype of a
-number: value, class and dtype are NumPy's, and those of what is made of it.
+What a loop hands on where it ran no trip, what a branch hands on that is not taken, or where trips
+and branches change the class or the dtype of a number: value, class and dtype are NumPy's, and
+those of what is made of it.
 """
 
 from __future__ import annotations
@@ -44,6 +45,18 @@ LOOPS = {
     "while": ["k = 0", "while k < c:", "    {}", "    k += 1"],
     "nested": ["for _ in range(2):", "    for k in range(c):", "        {}"],
 }
+BRANCHES = {
+    "if": ["k = 1", "if c:", "    {}"],
+    "in a loop": ["for k in range(3):", "    if k > 2 - c:", "        {}"],
+}
+JOINED = [
+    *(("bool", x) for x in ("not", "halves", "grows", "double", "compared", "a float")),
+    *(("int", x) for x in ("halves", "grows", "double", "a float")),
+    *(("large", x) for x in ("halves", "grows", "double", "a float")),
+    *(("float", x) for x in ("halves", "grows", "double", "a float")),
+    *(("np.float32", "single"), ("np.float64", "double"), ("np.float64", "a float")),
+]
+"""Starts and changes that have one dtype in common."""
 USES = {
     "returned": ["return t"],
     "sum": ["return t + 1, 0 - t"],
@@ -53,14 +66,17 @@ USES = {
     "stored": ["y[1] = t", "return y"],
     "functions": ["return np.sqrt(np.abs(t)), np.maximum(t, 1), np.add(t, w)"],
     "branch": ["return t * 2.0 if t > 1 else t + 1"],
+    "by 0": ["return t / (d.item() * 0)"],
+    "the larger": ["return max(t, 2), min(x[1], t)"],
+    "asked": ["return type(t) is float, isinstance(t, (int, float)), np.isscalar(t)"],
 }
-SAME_BY_CLASS = {"returned", "sum", "product", "in a list"}
+SAME_BY_CLASS = {*USES} - {"with arrays", "stored", "functions", "branch"}
 
 
 def program(start: str, change: str, loop: str, use: str) -> str:
     """The text of a function of x, w, n, m, y and the number of trips."""
     lines = ["c = d[0]", f"t = {STARTS[start]}"]
-    lines += [line.format(CHANGES[change]) for line in LOOPS[loop]] + USES[use]
+    lines += [line.format(CHANGES[change]) for line in (LOOPS | BRANCHES)[loop]] + USES[use]
     return "def f(x, w, n, m, y, d):\n" + "".join(f"    {line}\n" for line in lines)
 
 
@@ -82,7 +98,7 @@ def called(function: Callable[..., Any], trips: int) -> Any:
         warnings.simplefilter("ignore")
         try:
             return function(*arguments(trips))
-        except TypeError as error:  # `0 - t` of a bool of NumPy's
+        except (TypeError, ZeroDivisionError) as error:  # `0 - t` of a bool of NumPy's
             return error
 
 
@@ -108,6 +124,18 @@ def check(wanted: Any, found: Any, by_class: bool) -> None:
     covering([*STARTS], [*CHANGES], [*LOOPS], [*USES], strength=1),
 )
 def test_is_numpy(start: str, change: str, loop: str, use: str) -> None:
+    check_program(start, change, loop, use)
+
+
+@pytest.mark.parametrize(
+    ("pair", "branch", "use"), covering(JOINED, [*BRANCHES], [*USES], strength=1)
+)
+def test_branches_are_numpys(pair: tuple[str, str], branch: str, use: str) -> None:
+    check_program(*pair, branch, use)
+
+
+def check_program(start: str, change: str, loop: str, use: str) -> None:
+    """Of no trip, one and three: compiled as in Python."""
     text = program(start, change, loop, use)
     plain, step = compiled_text(text), mlc.compile(compiled_text(text))
     for trips in (0, 1, 3):

@@ -5,6 +5,7 @@ division by 0, which is an error of theirs and none of NumPy's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -94,8 +95,15 @@ _THROUGH = (
     "mlc.frontend.trace.symbolic",
     "mlc.frontend.trace.access",
     "mlc.frontend.numpy.python_numbers",
+    "mlc.frontend.staging.variants",
+    "mlc.frontend.staging.branches",
+    "mlc.frontend.staging.variables",
+    "mlc.frontend.staging.exits",
 )
-"""Modules that operators go through; what else of ours divides means NumPy's division."""
+"""
+Modules that operators go through, of values with options too; what else of ours divides means
+NumPy's division.
+"""
 
 
 def divided(function: str, lhs: Any, rhs: Any) -> tuple[Any, Any]:
@@ -108,27 +116,49 @@ def divided(function: str, lhs: Any, rhs: Any) -> tuple[Any, Any]:
     if not (pythons or doubtful) or not asked_by_user(_THROUGH):
         return lhs, rhs
     if not pythons:
-        return lhs, _divisor_of_integers(function, lhs, rhs)
-    kind = common_dtype(function, (lhs, rhs)).kind
-    name = f"{kind if kind in ('float', 'complex') else 'int'} {DIVISIONS[function]}"
-    if name not in ZERO_FAULTS:
-        return lhs, rhs  # complex numbers have no floor, integers no negative power
+        return _divided_where_pythons(function, lhs, rhs)
+    name = _fault(function, common_dtype(function, (lhs, rhs)).kind)
+    if name is None:
+        return lhs, rhs
     if function == "power":
         return _base(lhs, rhs, name), rhs
     return lhs, _divisor(rhs, name)
 
 
-def _divisor_of_integers(function: str, lhs: Any, rhs: Any) -> Any:
-    """rhs, which must not be 0 where both are Python's integers, which is known at the call."""
-    from mlc.frontend.numpy.elementwise import where
-    from mlc.frontend.staging.wholes import where_pythons
+def _fault(function: str, kind: str) -> str | None:
+    """What goes wrong in a division by 0 of numbers of a kind, if anything."""
+    name = f"{kind if kind in ('float', 'complex') else 'int'} {DIVISIONS[function]}"
+    # complex numbers have no floor, integers no negative power
+    return name if name in ZERO_FAULTS else None
 
-    integers = where_pythons((lhs, rhs))
-    if integers is None or function == "power" or _is_not_zero(rhs):
-        return rhs
-    checked = _divisor(where(integers, rhs, 1), f"int {DIVISIONS[function]}")
-    made = where(integers, checked, rhs)
-    made.weak = is_weak(rhs)
+
+def _divided_where_pythons(function: str, lhs: Any, rhs: Any) -> tuple[Any, Any]:
+    """Likewise where only the call knows whether both are Python's."""
+    from mlc.frontend.staging.wholes import all_pythons
+
+    found = all_pythons((lhs, rhs))
+    if found is None:
+        return lhs, rhs
+    where, kinds = found
+    name = _fault(function, next((x.__name__ for x in (complex, float) if x in kinds), "int"))
+    if name is None:
+        return lhs, rhs
+    if function == "power":
+        if not isinstance(rhs, Tracer) and rhs >= 0:
+            return lhs, rhs
+        return _checked_where(where, lhs, lambda x: _base(x, rhs, name)), rhs
+    if _is_not_zero(rhs):
+        return lhs, rhs
+    return lhs, _checked_where(where, rhs, lambda x: _divisor(x, name))
+
+
+def _checked_where(condition: Any, x: Any, check: Callable[[Any], Any]) -> Any:
+    """x, of which `check` is asked where a condition holds."""
+    from mlc.frontend.numpy.elementwise import where
+
+    made = where(condition, check(where(condition, x, 1)), x)
+    made.weak = is_weak(x)
+    made.whole = x.whole if isinstance(x, Tracer) else None
     return made
 
 

@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects.dtypes import DType
+from mlc.dialects.dtypes import BOOL, DType
 from mlc.dialects.errors import DTypeError, MlcError, ShapeError
+from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import (
@@ -29,7 +30,7 @@ from mlc.frontend.staging.journal import entries_of
 from mlc.frontend.staging.options import alike, is_number_or_array, joined_options
 from mlc.frontend.staging.sized import cut, padded, room_for
 from mlc.frontend.staging.variants import Variants
-from mlc.frontend.staging.wholes import conditions, python_class
+from mlc.frontend.staging.wholes import has_class, open_class, python_class
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.trace.kinds import is_array
 from mlc.frontend.trace.source import Site, site_of
@@ -125,7 +126,8 @@ class Hole:
     sizes: tuple[int | None, ...] = ()  # results that hold the sizes of axes that differ
     either: tuple[SSAValue, tuple[Tracer | None, Tracer | None]] | None = None
     """By a condition, arrays of which it is one; None: a new one."""
-    whole: tuple[int, type[Any]] | None = None  # the result that says where it is one of Python's
+    whole: tuple[int | SSAValue, type[Any]] | None = None
+    """The result, or a value before, that says where it is one of Python's."""
 
 
 class Join:
@@ -216,8 +218,10 @@ class Join:
             with here().inside(self.blocks[1 - side]):
                 zero = number(0, leaf.row, leaf.dims)
             pair = (value, zero) if side == 0 else (zero, value)
-            both = (leaf, None) if side == 0 else (None, leaf)
-            whole = self._whole(both, leaf.row)
+            whole = None
+            if leaf.whole is not None:
+                flags = (leaf.whole.condition, False)
+                whole = self._flag(flags if side == 0 else flags[::-1]), leaf.whole.kind
             leaves.append(replace(self._hole(pair, leaf.weak, leaf.origins), whole=whole))
         return unflatten(x.structure, leaves)
 
@@ -276,13 +280,26 @@ class Join:
         self._known[key] = made
         return made
 
-    def _whole(self, sides: Sequence[Any], dtype: DType) -> tuple[int, type[Any]] | None:
-        """Where a number is the int that one body left, although the other left a float."""
-        found = conditions(sides, dtype, self.blocks, self.apart)
-        if found is None:
+    def _whole(self, sides: Sequence[Any], dtype: DType) -> tuple[int | SSAValue, type[Any]] | None:
+        """Where a number is one of Python's, which a body left, although the other did not."""
+        kind = open_class(sides, dtype, self.apart)
+        if kind is None:
             return None
-        (x, y), kind = found
-        return self.arrays(x, y).number, kind
+        return self._flag([has_class(leaf, kind) for leaf in sides]), kind
+
+    def _flag(self, sides: Sequence[SSAValue | bool]) -> int | SSAValue:
+        """
+        A result of two truth values; out of `mlc.if` where they are there without the bodies: a
+        loop that looks for a maximum keeps both in registers, without a jump.
+        """
+        values: list[SSAValue] = []
+        if all(isinstance(x, bool) or here().visible(x) for x in sides):
+            values = [number(x, BOOL) if isinstance(x, bool) else x for x in sides]
+            return here().emit(SelectOp, self.condition.value, *values)
+        for block, x in zip(self.blocks, sides, strict=True):
+            with here().inside(block):
+                values.append(number(x, BOOL) if isinstance(x, bool) else x)
+        return self.arrays(values[0], values[1]).number
 
     def _sized(self, tracers: Sequence[Tracer], dtype: DType) -> Hole:
         """Arrays whose sizes differ: room for both, and how much of it is used."""
@@ -325,7 +342,9 @@ def filled(value: Any, results: Sequence[SSAValue]) -> Any:
                 value = cut(value, [None if k is None else results[k] for k in leaf.sizes])
             made[leaf.number] = Tracer(here(), value, weak=leaf.weak, origins=leaf.origins)
             if leaf.whole is not None:
-                made[leaf.number].whole = Whole(results[leaf.whole[0]], leaf.whole[1])
+                flag, kind = leaf.whole
+                known = results[flag] if isinstance(flag, int) else flag
+                made[leaf.number].whole = Whole(known, kind)
             for other in leaf.shows:
                 made[leaf.number].show(other)
             if leaf.either is not None:

@@ -417,7 +417,8 @@ class For:
         if self.leaving:
             message = "a loop over mlc.prange is left by break or return; its trips have no order."
             raise located(NotSupportedError, message, remedy="Go over range(…).")
-        return self._traced(items, local)
+        with here().trips_at_once():
+            return self._traced(items, local)
 
     def _traced(self, items: Items, local: list[Local]) -> Exit | None:
         """One loop over traced places; where these must be known, one trip after another."""

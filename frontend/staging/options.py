@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.frontend.numpy.values import lift, number
 from mlc.frontend.staging.variants import Unset, Variants
-from mlc.frontend.staging.wholes import are_told, row_of, whole_of
+from mlc.frontend.staging.wholes import are_told, is_lost, row_of, whole_of
 from mlc.frontend.trace.containers import LEAF, Node, leaf_count, unflatten
 from mlc.frontend.trace.kinds import is_array, is_number, is_scalar
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -62,10 +62,12 @@ def alike(x: Held, y: Held, apart: bool = False) -> bool:
     for a, b in zip(x.leaves, y.leaves, strict=True):
         if is_number_or_array(a) != is_number_or_array(b):
             return False
-        if not is_number_or_array(a) and not equal_values(a, b):
-            return False
-        strictly = apart or whole_of(a) is not None or whole_of(b) is not None
-        if strictly and is_number_or_array(a) and not are_told(a, b):
+        if not is_number_or_array(a):
+            if not equal_values(a, b):
+                return False
+            continue
+        strictly = apart or whole_of(a) is not None or whole_of(b) is not None or is_lost(a, b)
+        if strictly and not are_told(a, b):
             return False
     return True
 

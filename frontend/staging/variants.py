@@ -76,6 +76,7 @@ class Variants:
             found = one if found is None else names.logical_or(found, one)
         rest = frozenset(possible) - numbers
         value = self.chosen.value
+        found.weak = True  # Python's own, as of `is None`
         here().meaning[found.value] = ((value, numbers),), ((value, rest),)
         return found
 

@@ -55,7 +55,7 @@ def kind_of(leaf: Any, row: DType) -> type[Any] | None:
 
 def class_apart(last: Any, leaf: Tracer) -> type[Any] | None:
     """What class of Python's a trip may leave that is not what a loop carries."""
-    if (whole := whole_of(last, leaf.row)) is not None:
+    if (whole := whole_of(last)) is not None:
         return whole.kind
     kind = python_class(last)
     if kind is None or (_ROWS[kind] is leaf.row and leaf.weak):
@@ -71,11 +71,16 @@ def row_of(leaf: Any) -> DType:
     return I64 if isinstance(leaf, SymbolicDim) else dtype_row(np.asarray(leaf).dtype)
 
 
+def are_alike(x: Any, y: Any) -> bool:
+    """Whether both are of one class and dtype, as far as that is known."""
+    return row_of(x) is row_of(y) and len(_classes(x) | _classes(y)) == 1
+
+
 def are_told(x: Any, y: Any) -> bool:
     """Whether what stands for either of two numbers or arrays can say which of them it is."""
-    rows = row_of(x), row_of(y)
+    rows, classes = (row_of(x), row_of(y)), _classes(x) | _classes(y)
     if rows[0] is rows[1]:
-        return len(_kinds((x, y), rows[0])) <= 1
+        return _can_tell(classes, rows[0])
     try:
         row = common_dtype("a choice", (x, y))
     except DTypeError:
@@ -83,7 +88,26 @@ def are_told(x: Any, y: Any) -> bool:
     apart = [leaf for leaf, own in zip((x, y), rows, strict=True) if own is not row]
     kinds = [kind for leaf in apart if (kind := kind_of(leaf, row)) is not None]
     exact = all(_is_exact(leaf, kind, row) for leaf, kind in zip(apart, kinds, strict=False))
-    return len(kinds) == len(apart) and exact and len(_kinds((x, y), row)) == 1
+    return len(kinds) == len(apart) and exact and _can_tell(classes, row)
+
+
+def _classes(leaf: Any) -> set[type[Any] | None]:
+    """Python's classes that a leaf may have; None: NumPy's."""
+    whole, kind = whole_of(leaf), python_class(leaf)
+    return {kind} if whole is None else {kind, whole.kind}
+
+
+def _can_tell(classes: set[type[Any] | None], row: DType) -> bool:
+    """Whether one is said by a flag, and the other by the dtype."""
+    known = None in classes or any(_ROWS[x] is row for x in classes if x is not None)
+    return len(classes) == 1 or (len(classes) == 2 and known)
+
+
+def is_lost(x: Any, y: Any) -> bool:
+    """Whether an integer of Python's is another one in the dtype that both have in common."""
+    numbers = [v for v in (x, y) if type(v) is int]
+    row = common_dtype("a choice", (x, y)) if numbers and row_of(x) is not row_of(y) else None
+    return row is not None and not all(_is_exact(v, int, row) for v in numbers)
 
 
 def _kinds(leaves: Sequence[Any], row: DType) -> set[type[Any]]:
@@ -98,34 +122,33 @@ def whole_of(leaf: Any, row: DType | None = None) -> Whole | None:
     return whole if whole is None or _ROWS[whole.kind] is not row else None
 
 
-def conditions(
-    leaves: Sequence[Any], row: DType, blocks: Sequence[Any], of_one_dtype: bool = False
-) -> Any:
+def open_class(leaves: Sequence[Any], row: DType, apart: bool) -> type[Any] | None:
     """
-    Of two leaves as one dtype: (where that is one of Python's, in each block, its class), or None.
-    `of_one_dtype`: also where one is Python's and one NumPy's, of that dtype.
+    The class of Python's that what is of two leaves, as one dtype, may have and may not have.
+    `apart`: also where what that dtype computes is not what Python does. Of trips that run at once
+    there is no order in which the first may change the class: they leave NumPy's.
     """
     kinds = _kinds(leaves, row)
     known = [python_class(leaf) for leaf in leaves]
-    if not kinds and of_one_dtype and None in known:
+    if not kinds and None in known and not here().at_once:
         wholes = [x.kind for leaf in leaves if (x := whole_of(leaf)) is not None]
-        kinds = {kind for kind in (*known, *wholes) if kind is not None}
-    if len(kinds) != 1:
-        return None
-    (kind,) = kinds
-    found: list[SSAValue] = []
-    for leaf, block in zip(leaves, blocks, strict=True):
-        with here().inside(block):
-            found.append(is_class(leaf, kind))
-    return found, kind
+        found = {x for x in (*known, *wholes) if x is not None}
+        kinds = {x for x in found if apart or row in _HOLD[x]}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def has_class(leaf: Any, kind: type[Any]) -> SSAValue | bool:
+    """Whether a leaf is a number of one of Python's classes, if that is known."""
+    whole = whole_of(leaf)
+    return (
+        python_class(leaf) is kind if whole is None or whole.kind is not kind else whole.condition
+    )
 
 
 def is_class(leaf: Any, kind: type[Any]) -> SSAValue:
-    """Whether a leaf is a number of one of Python's classes."""
-    whole = whole_of(leaf)
-    if whole is not None and whole.kind is kind:
-        return whole.condition
-    return number(python_class(leaf) is kind, BOOL)
+    """Likewise, as a value."""
+    found = has_class(leaf, kind)
+    return number(found, BOOL) if isinstance(found, bool) else found
 
 
 def is_converted(start: Any, last: Tracer) -> bool:
@@ -183,7 +206,7 @@ def _class_of_result(function: str, kinds: Sequence[type[Any]]) -> type[Any] | N
 
 def result_of(function: str, operands: Sequence[Any], result: Tracer) -> Whole | None:
     """Where the result of an operator is a number of Python's."""
-    found = _all_pythons(operands)
+    found = all_pythons(operands)
     kind = None if found is None else _class_of_result(function, found[1])
     if found is None or kind is None or result.dims:
         return None
@@ -191,13 +214,7 @@ def result_of(function: str, operands: Sequence[Any], result: Tracer) -> Whole |
     return None if known or result.row not in _HOLD[kind] else Whole(found[0].value, kind)
 
 
-def where_pythons(operands: Sequence[Any]) -> Tracer | None:
-    """Where all operands are integers of Python's, and not elsewhere; None where that is known."""
-    found = _all_pythons(operands)
-    return None if found is None or not {*found[1]} <= {bool, int} else found[0]
-
-
-def _all_pythons(operands: Sequence[Any]) -> tuple[Tracer, list[type[Any]]] | None:
+def all_pythons(operands: Sequence[Any]) -> tuple[Tracer, list[type[Any]]] | None:
     """Where all operands are Python's numbers, and their classes; None where that is known."""
     where: Tracer | None = None
     kinds: list[type[Any]] = []

@@ -4,8 +4,8 @@ Builtins, and functions of `math`, that ask a value for what a traced one cannot
 
 from __future__ import annotations
 
-import functools
 import math
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.items import enumerated, ranged, turned, zipped
 from mlc.frontend.trace.deferred import text_of
 from mlc.frontend.trace.effects import effects
-from mlc.frontend.trace.kinds import is_tuple
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import current, here, lift_size
 from mlc.frontend.trace.tracer import Tracer
@@ -64,25 +63,37 @@ def _to_complex(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 def _instance(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     value, kinds = args
     if isinstance(value, Tracer):
-        several = kinds if is_tuple(kinds) else (kinds,)
-        python = (
-            {"int": int, "float": float, "bool": bool, "complex": complex}[value.row.kind]
-            if value.weak
-            else None
-        )
-        wanted = {np.ndarray} if not value.weak else {python}
-        return isinstance(value, kinds) or any(kind in wanted for kind in several)
-    return isinstance(value, kinds)
+        return _of_class(value, partial(_is_instance, value, kinds))
+    return isinstance(_settled(value), kinds)
+
+
+def _is_instance(value: Tracer, kinds: Any, kind: type[Any]) -> bool:
+    return issubclass(kind, kinds) or isinstance(value, kinds)
+
+
+def _settled(value: Any) -> Any:
+    """A value, or the error of a variable that has one of two kinds."""
+    from mlc.frontend.staging.joins import Undecided
+
+    return value.fail() if isinstance(value, Undecided) else value
 
 
 def _type(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) != 1 or not isinstance(args[0], Tracer):
-        return kind(*args, **kwargs)
-    (value,) = args
+        return kind(*map(_settled, args), **kwargs)
+    return _of_class(args[0], _itself)
+
+
+def _of_class(value: Tracer, asked: Any) -> Any:
+    """What is asked of the class that a value has for Python."""
+    from mlc.frontend.staging.wholes import options, whole_of
+
     if value.ndim or value in here().inputs:
-        return np.ndarray
+        return asked(np.ndarray)
+    if (whole := whole_of(value)) is not None and here().visible(whole.condition):
+        return options(value).apply(lambda option: _of_class(option, asked))
     python = {"int": int, "uint": int, "float": float, "bool": bool, "complex": complex}
-    return python[value.row.kind] if value.weak else value.row.numpy.type
+    return asked(python[value.row.kind] if value.weak else value.row.numpy.type)
 
 
 def _length(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -93,6 +104,9 @@ def _length(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _extreme(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     from mlc.frontend import numpy as names
     from mlc.frontend.numpy.values import common_dtype, operator_result
+    from mlc.frontend.staging.branches import choice
+    from mlc.frontend.staging.variants import first_variants, of_options
+    from mlc.frontend.staging.wholes import are_alike, row_of
 
     values: list[Any] = list(args) if len(args) > 1 else list(*args)
     if kwargs or not any(isinstance(v, Tracer) for v in values):
@@ -108,7 +122,15 @@ def _extreme(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             return names.where(wins(y, x), y, x)
         return function(x, y)
 
-    return functools.reduce(lambda x, y: operator_result(better, x, y), values)
+    def best(x: Any, y: Any) -> Any:
+        if first_variants((x, y)) is not None:
+            return of_options(best, (x, y), {})
+        if any(isinstance(v, Tracer) and v.dims for v in (x, y)) or are_alike(x, y):
+            return operator_result(better, x, y)
+        apart = row_of(x) is not row_of(y)
+        return choice(builtin.__name__, wins(y, x), lambda: y, lambda: x, apart=apart)
+
+    return reduce(best, values)
 
 
 def _quantifier(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -120,7 +142,7 @@ def _quantifier(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if not any(isinstance(v, Tracer) for v in values):
         return builtin(values)
     fold = Flow.any_true if builtin is any else Flow.all_true
-    return fold(builtin is all, *(functools.partial(_itself, value) for value in values))
+    return fold(builtin is all, *(partial(_itself, value) for value in values))
 
 
 def _itself(value: Any) -> Any:

@@ -32,6 +32,7 @@ from mlc.frontend.staging.list_methods import (
     picked,
 )
 from mlc.frontend.staging.truth import truth
+from mlc.frontend.staging.variants import first_variants
 from mlc.frontend.trace.deferred import is_deferred
 from mlc.frontend.trace.kinds import is_tuple
 from mlc.frontend.trace.stores import check_collection
@@ -105,9 +106,10 @@ def _sort(obj: list[Any], *, key: Any = None, reverse: Any = False) -> None:
 def _extreme(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """min or max by key=, or of tuples: the first that is so."""
     key = kwargs.get("key")
-    if len(args) == 1 and key is None and isinstance(args[0], Tracer):
+    whole = len(args) == 1 and isinstance(args[0], Tracer)
+    if key is None and (whole or first_variants(args) is not None):
         return MISS
-    elements = list(args[0]) if len(args) == 1 else list(args)
+    elements: list[Any] = list(args[0]) if len(args) == 1 else list(args)
     keys = _keys(elements, key)
     if not elements or not is_deferred(keys):
         if not elements:

@@ -120,6 +120,7 @@ class Trace:
         self.effects: object = None  # what a call does beside its results
         self.derivatives = 0  # how many derivatives are being taken of what is traced
         self.examples = 0  # how many times what is traced is to be run for many examples
+        self.at_once = 0  # loops whose trips run at once, around what is traced
         self.rules = self.loops_unrolled = 0  # of the user's, being traced; traced trip by trip
         self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
         self._last: tuple[Site, SSAValue] | None = None
@@ -232,6 +233,15 @@ class Trace:
         finally:
             self.walked = before
             self.loops -= 1
+
+    @contextmanager
+    def trips_at_once(self) -> Generator[None]:
+        """Around the body of a loop whose trips run at once."""
+        self.at_once += 1
+        try:
+            yield
+        finally:
+            self.at_once -= 1
 
     def visible(self, value: SSAValue) -> bool:
         """Whether the value's block is one of those being built."""

@@ -13,6 +13,7 @@ from mlc.frontend import numpy as mnp
 from mlc.frontend.numpy.elementwise import truth
 from mlc.frontend.numpy.registry import composed
 from mlc.frontend.numpy.values import broadcast_shapes, is_inexact, lift, strong
+from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
@@ -184,7 +185,9 @@ def iterable(y: Any) -> bool:
 @composed(np.isscalar)
 def isscalar(element: Any) -> bool:
     """Whether it is a number: traced ones count as numbers where NumPy has them as scalars."""
-    return element.weak if isinstance(element, Tracer) else np.isscalar(element)
+    if not isinstance(element, Tracer):
+        return np.isscalar(element)
+    return element.weak or not (element.dims or element in here().inputs)
 
 
 @composed(np.result_type)
