@@ -33,6 +33,7 @@ class Items:
     python: Callable[[], Iterable[Any]] = tuple  # the same, where Python goes over it
     parallel: bool = False  # trips may run at once
     arrays: tuple[Tracer, ...] = ()  # of whose elements they are made
+    series: tuple[list[Any], ...] = ()  # and lists whose length only the compiled function knows
 
     def __iter__(self) -> Iterator[Any]:
         if self.known:
@@ -43,7 +44,7 @@ class Items:
         """Without the first ones."""
         count = self.count - first
         rest = Items(count, lambda k: self.at(k + first), lambda: list(self)[first:])
-        return replace(rest, parallel=self.parallel, arrays=self.arrays)
+        return replace(rest, parallel=self.parallel, arrays=self.arrays, series=self.series)
 
     @property
     def known(self) -> bool:
@@ -63,7 +64,8 @@ def items_of(value: Any) -> Items | None:
         return Items(len(value), lambda k: start + k * step)
     if is_counted(value):
         held = counted_of(value)
-        return Items(held.count, lambda k: element(held, k), lambda: _counted_one_by_one(held))
+        found = Items(held.count, lambda k: element(held, k), lambda: _counted_one_by_one(held))
+        return replace(found, series=(value,))
     if isinstance(value, Tracer) and value.dims:
         size = value.shape[0]
         count = size if isinstance(size, int) else lift_size(size)
@@ -196,7 +198,7 @@ def enumerated(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if items is None:
         return enumerate(*args, **kwargs)
     found = Items(items.count, lambda k: (first + k, items.at(k)), lambda: enumerate(items, first))
-    return replace(found, arrays=items.arrays)
+    return replace(found, arrays=items.arrays, series=items.series)
 
 
 def zipped(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -216,7 +218,8 @@ def zipped(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
         count = as_integer(names.minimum(count, x))
     made = Items(count, lambda k: tuple(x.at(k) for x in found), lambda: zip(*found, strict=False))
-    return replace(made, arrays=tuple(a for x in found for a in x.arrays))
+    arrays = tuple(a for x in found for a in x.arrays)
+    return replace(made, arrays=arrays, series=tuple(a for x in found for a in x.series))
 
 
 def _pythons(values: list[Any] | tuple[Any, ...]) -> Items:
@@ -239,4 +242,4 @@ def turned(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     found = Items(
         items.count, lambda k: items.at(items.count - 1 - k), lambda: reversed(list(items))
     )
-    return replace(found, arrays=items.arrays)
+    return replace(found, arrays=items.arrays, series=items.series)

@@ -22,6 +22,7 @@ from mlc.frontend.numpy.values import (
     common_dtype,
     common_origins,
     convert,
+    is_weak,
     lift,
     number,
     spread,
@@ -262,7 +263,7 @@ class Join:
         for block, tracer in zip(self.blocks, tracers, strict=True):
             with here().inside(block):
                 values.append(spread(convert(tracer.value, dtype), dims))
-        weak = all(python_class(z) is not None for z in (x, y))
+        weak = all(python_class(z) is not None or is_weak(z) for z in (x, y))
         origins = common_origins((self.condition, x, y)) if weak else frozenset[str]()
         arrays = [z if isinstance(z, Tracer) and z.dims else None for z in (x, y)]
         one_kind = all(z is None or (z.row is dtype and z.dims == dims) for z in arrays)

@@ -19,18 +19,21 @@ from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.branches import choice, deciding, staged_branch
 from mlc.frontend.staging.exits import (
     BREAKS,
-    CONTINUES,
     ENDED,
     FALL,
-    RETURNS,
     Exit,
-    HeldExit,
-    after,
     exit_of,
 )
-from mlc.frontend.staging.items import Items, items_of, iterated
+from mlc.frontend.staging.items import Items, items_of
 from mlc.frontend.staging.journal import journaled
-from mlc.frontend.staging.loop_exits import State, after_loop
+from mlc.frontend.staging.loop_exits import (
+    State,
+    behind,
+    finished,
+    goes_on,
+    rest_of_loop,
+    unleft,
+)
 from mlc.frontend.staging.rolled import Peel, Rolled, enter, put_results, roll
 from mlc.frontend.staging.trials import (
     FEW,
@@ -53,6 +56,7 @@ from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.unrolled import unsettled
 from mlc.frontend.staging.untouched import NoTrip, no_trip, rolled_while
 from mlc.frontend.staging.variables import Body, Local, traced
+from mlc.frontend.staging.walked import Listed, Unsteady, Walk, Walked, changed, listed
 from mlc.frontend.trace.effects import effects_of
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -65,14 +69,6 @@ class _Changes(Exception):  # noqa: N818 - it never reaches a user
     """A loop's test changes something: it must stand in the body."""
 
 
-def _unleft(_: Any) -> HeldExit:
-    return HeldExit.of(None)
-
-
-def _goes_on(code: Exit | None) -> bool:
-    return code is None or code.only == CONTINUES
-
-
 def _has_loop(block: Block, before: Operation | None) -> bool:
     """Whether a loop stands behind an op of a block."""
     op = block.last_op
@@ -81,11 +77,6 @@ def _has_loop(block: Block, before: Operation | None) -> bool:
             return True
         op = op.prev_op
     return False
-
-
-def _behind(code: Exit | None) -> Exit | None:
-    """How statements are left that end with a loop which is left so."""
-    return None if code is None or code.only == BREAKS else code
 
 
 def _asked(
@@ -130,7 +121,7 @@ def _staged(
 
     variables: Sequence[Local] = [*local, *([state.code, state.value] if state else [])]
     rolled, variables, none = rolled_while(
-        variables, trip, _unleft, runs, leaving, trips, none, code_of(whose)
+        variables, trip, unleft, runs, leaving, trips, none, code_of(whose)
     )
     block = Block(arg_types=[x.type for x in rolled.starts])
 
@@ -161,31 +152,6 @@ def _staged(
     return rolled, state, possible
 
 
-def _finished(
-    state: State | None,
-    possible: frozenset[int],
-    endless: bool,
-    otherwise: Body | None,
-    local: Sequence[Local],
-) -> Exit | None:
-    code, ended = after_loop(state, possible, endless)
-    if otherwise is None or ended is False:
-        return code
-    if ended is True:
-        return otherwise()
-
-    def run() -> Exit | None:
-        if code is None:
-            return staged_branch(ended, (otherwise, None), None, local, later=False)
-        return after(
-            code,
-            lambda: staged_branch(ended, (otherwise, None), None, local, later=False),
-            local,
-        )
-
-    return run()
-
-
 @dataclass(frozen=True)
 class While:
     """while test(): body()"""
@@ -196,6 +162,7 @@ class While:
     local: list[Local]
     leaving: bool
     peeled: tuple[str, ...] = ()
+    whose: Body | None = None  # the user's body, if that is another
 
     def run(self) -> Exit | None:
         """How it was left."""
@@ -221,9 +188,9 @@ class While:
                     return self._staged(local, endless=True)
             else:
                 code = self.body()
-            if not _goes_on(code):
+            if not goes_on(code):
                 said(added, trip + 1, why or SHORT)
-                return _behind(code)
+                return behind(code)
 
     def _may_be_long(self, trip: int) -> bool:
         """Whether one loop may be better from this trip on: at once where it was so before."""
@@ -254,18 +221,19 @@ class While:
         if endless and _is_true(self.test):
             test = None
         try:
-            found = _staged(local, self.body, test, self.leaving, test is None, whose=self.body)
+            whose = self.whose or self.body
+            found = _staged(local, self.body, test, self.leaving, test is None, whose=whose)
         except Peel as peel:
             if checked:
                 raise
             return self._after_first_trip(peel, test)
         except _Changes:
             test = None
-            found = _staged(local, self._tested, None, True, True, whose=self.body)
+            found = _staged(local, self._tested, None, True, True, whose=self.whose or self.body)
         rolled, state, possible = found
         if checked:
             rolled.check_integers(MOST_TRIPS)
-        return _finished(state, possible, test is None, self.otherwise, self.local)
+        return finished(state, possible, test is None, self.otherwise, self.local)
 
     def _tested(self) -> Exit | None:
         """The test and a trip, as a trip of an endless loop."""
@@ -285,7 +253,7 @@ class While:
             code = self.body()
             if code is not None and code.only == BREAKS:
                 return None
-            return again.after(None if _goes_on(code) else code)
+            return again.after(None if goes_on(code) else code)
 
         decided = True if test is None else truth(test(), staying=False)
         if decided is True:
@@ -297,40 +265,12 @@ class While:
 
     def after(self, code: Exit | None) -> Exit | None:
         """The loop after a trip that was left so; `break` leaves it."""
-        return _rest_of_loop(code, self.run, self.local)
-
-
-def _rest_of_loop(
-    code: Exit | None, run: Callable[[], Exit | None], local: Sequence[Local]
-) -> Exit | None:
-    if code is None or _goes_on(code):
-        return run()
-    if isinstance(code.code, int):
-        return _behind(code)
-    state = State.fresh()
-    possible = state.note(code)
-    if possible == frozenset({FALL}):  # `continue` where the trip was left at all
-        return run()
-    number: Any = state.code.get()
-    value = state.value.get()
-    goes: Any = number == FALL
-
-    def stopped() -> Exit | None:
-        others = possible - {FALL}
-        if others == frozenset({BREAKS}):
-            return None
-        if others == frozenset({RETURNS}):
-            return Exit(RETURNS, others, value)
-        mixed = choice("", number == RETURNS, lambda: RETURNS, lambda: FALL)
-        return Exit(mixed, frozenset({FALL, RETURNS}), value)
-
-    return staged_branch(goes, (run, stopped), None, local, later=False, apart=True)
+        return rest_of_loop(code, self.run, self.local)
 
 
 def _is_true(test: Body) -> bool:
     """Whether the test is a constant: `while True`."""
-    code = code_of(test)
-    return not code.co_names and not code.co_freevars
+    return not code_of(test).co_names and not code_of(test).co_freevars
 
 
 @dataclass(frozen=True)
@@ -357,13 +297,13 @@ class For:
         if items is not None and items.parallel:
             return self._parallel(items, local)
         if items is not None and not items.known:
-            return self._traced(items, local)
-        iterator = iterated(value)
+            return self._counted(items, value) if items.series else self._traced(items, local)
+        walk = Walk(value if items is None else items)
         dear = items is not None and code_of(self.body) in here().long_loops and items.count > 1
         tried = dear or (items is not None and self._is_long(items))
         few = items is not None and 1 < items.count < MANY
         added, k, why = Added(), -1, PYTHONS if items is None else SHORT
-        for k, item in enumerate(iterator):
+        for k, item in enumerate(walk):
             if k == 1 and few and items is not None:
                 many, dear = added.are_many(items.count)
                 tried = tried or many
@@ -385,14 +325,16 @@ class For:
                 if not known:
                     if items is not None:
                         return self._traced(items.after(k), local)
-                    rest = [item, *iterator]
-                    return self._nested(Items(len(rest), rest.__getitem__))
+                    return self._nested(walk.rest(item))
             else:
                 code = self.body(item)
-            if not _goes_on(code):
+            if not goes_on(code):
                 said(added, k + 1, why)
-                return _behind(code)
+                return behind(code)
+            walk.check()
         said(added, k + 1, why)
+        if walk.listed is not None and walk.listed.is_open:
+            return self._listed(walk.listed)
         return self.otherwise() if self.otherwise else None
 
     def _is_long(self, items: Items) -> bool:
@@ -401,8 +343,45 @@ class For:
             return self.sliced is not None and items.count >= FEW
         return is_longer(items, self.body, self.local)
 
-    def _nested(self, items: Items) -> Exit | None:
+    def _counted(self, items: Items, value: Any) -> Exit | None:
+        """Over lists whose length only the compiled function knows, and which trips may change."""
+        held = [series[0] for series in items.series]
+
+        def stays(_: Exit | None) -> bool:
+            pairs = zip(items.series, held, strict=True)
+            return all(len(series) == 1 and series[0] is x for series, x in pairs)
+
+        try:
+            stayed, code = attempted(lambda: self._traced(items, self.local), self.local, stays)
+        except Unsteady:
+            stayed, code = False, None
+        if stayed:
+            return code
+        if self.peeled:  # the whole loop goes another way
+            raise Unsteady
+        if value is not items.series[0]:
+            raise changed()
+        return self._listed(listed(value))
+
+    def _listed(self, items: Listed) -> Exit | None:
+        """A list whose length only the compiled function knows, as it is in each trip."""
+        place = Local("", CellType(items.first))
+
+        def trip() -> Exit | None:
+            k = place.get()
+            place.put(k + 1)
+            return self.body(items.place(k))
+
+        def test() -> Any:
+            return items.after(place.get() - items.first).count > 0
+
+        variables = [*self.local, place]
+        return While(test, trip, self.otherwise, variables, self.leaving, whose=self.body).run()
+
+    def _nested(self, items: Items | Listed | Walked) -> Exit | None:
         """Trips that differ, each where the one before has not left the loop."""
+        if isinstance(items, Listed) and items.is_open:
+            return self._listed(items)
         if not items.count:
             return self.otherwise() if self.otherwise else None
         if items.count > MOST_NESTED:
@@ -410,7 +389,9 @@ class For:
             remedy = "Go over an array, or a range, or stack the values: np.stack(values)."
             raise located(NotSupportedError, f"{message} function knows.", remedy=remedy)
         code = self.body(items.at(0))  # what trips before have written is seen
-        return _rest_of_loop(code, lambda: self._nested(items.after(1)), self.local)
+        if isinstance(items, Walked):
+            items.check()
+        return rest_of_loop(code, lambda: self._nested(items.after(1)), self.local)
 
     def _parallel(self, items: Items, local: list[Local]) -> Exit | None:
         """One loop in any case, which runs to its end."""
@@ -455,7 +436,7 @@ class For:
             _, state, possible = _staged(
                 variables, trip, test, True, runs, items.count, none, whose=self.body
             )
-            return _finished(state, possible, False, self.otherwise, self.local)
+            return finished(state, possible, False, self.otherwise, self.local)
         count, runs = lift(items.count).value, items.known and items.count > 0
 
         def step(arguments: Sequence[SSAValue]) -> None:
@@ -466,7 +447,7 @@ class For:
                 self.body(item) if runs else exit_of(partial(self.body, item))
 
         code = code_of(self.body)
-        rolled = roll(local, [INDEX], step, _unleft, runs, items.count, True, code=code)
+        rolled = roll(local, [INDEX], step, unleft, runs, items.count, True, code=code)
         rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
         if items.known and not items.parallel:
             rolled.check_integers(items.count)
@@ -488,7 +469,7 @@ class For:
 
         def trip() -> Exit | None:
             code = self.body(items.at(0))
-            return _rest_of_loop(code, lambda: again.run(items.after(1)), self.local)
+            return rest_of_loop(code, lambda: again.run(items.after(1)), self.local)
 
         if items.known:
             return trip() if items.count else None

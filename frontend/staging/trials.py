@@ -72,16 +72,25 @@ FAULTS = (MlcError, ArithmeticError, AttributeError, LookupError, TypeError, Val
 """Of a body that asks its number for what only a Python int has, or that fails in any case."""
 
 
-def attempted(body: Callable[[], Exit | None], local: Sequence[Local]) -> tuple[bool, Any]:
+def is_known(code: Exit | None) -> bool:
+    """Whether Python knows how statements were left."""
+    return code is None or isinstance(code.code, int)
+
+
+def attempted(
+    body: Callable[[], Exit | None],
+    local: Sequence[Local],
+    fits: Callable[[Exit | None], bool] = is_known,
+) -> tuple[bool, Any]:
     """
-    Runs one trip. (True, how it was left), or (False, None) where only the compiled function knows
-    how; then everything is as before.
+    Runs one trip. (True, how it was left), or (False, None) where that does not fit; then
+    everything is as before.
     """
     block = Block()
     put_back = saved(local)
     with journaled(block) as journal:
         code = exit_of(body)
-    if code is None or isinstance(code.code, int):
+    if fits(code):
         keep(block, journal)
         return True, code
     put_back()
