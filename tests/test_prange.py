@@ -348,3 +348,96 @@ def test_the_one_element_of_an_array_is_that_of_the_last_trip() -> None:
     for count in (0, 1, 7, 200):
         x = np.arange(1.0, count + 1)
         np.testing.assert_array_equal(mlc.compile(last)(x), last(x))
+
+
+def scattered(v: Any, idx: Any) -> Any:
+    """At places that data decide; some elements are read again."""
+    out, total = v.copy(), 0.0
+    for i in mlc.prange(len(idx), check=True):
+        out[idx[i]] = v[i] * 2
+        if v[i] > 2:
+            out[idx[i]] += 1
+            total += out[idx[i]]
+    return out, total
+
+
+def gathered(v: Any, idx: Any) -> Any:
+    out = v.copy()
+    for i in mlc.prange(len(idx), check=True):
+        out[i] = v[i] + 1
+        if v[i] > 2:
+            out[i] += out[idx[i]]
+    return out
+
+
+def moved_rows(m: Any, idx: Any) -> Any:
+    for i in mlc.prange(1, len(idx), check=True):
+        m[idx[i]] = m[idx[i]] * 2 + i
+        for j in range(m.shape[1]):
+            m[idx[i], j] += j
+    return m
+
+
+V, APART, MEET = np.arange(6.0), np.array([3, 1, 0, 5, 4, 2]), np.array([3, 1, 0, 5, 1, 2])
+
+
+@pytest.mark.parametrize("f", [scattered, moved_rows])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_places_that_data_decide(f: Any, threads: int) -> None:
+    given = np.ones((6, 3)) if f is moved_rows else V
+    step: Any = mlc.compile(f, threads=threads)
+    found, wanted = flatten(step(given.copy(), APART))[0], flatten(f(given.copy(), APART))[0]
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(x, y)
+    assert step.lower(given, APART).text("trace").count("mlc.checked") == 1
+
+
+@pytest.mark.parametrize(
+    ("f", "idx", "told"),
+    [
+        (scattered, MEET, r"Trip 1 writes it here:\n.*\nTrip 4 (reads|writes)"),
+        (moved_rows, MEET, r"Trip 0 writes it here:\n.*\nTrip 3 reads it here:\n"),
+        (
+            gathered,
+            MEET,
+            r"Trip 1 writes it here:\n.*out\[i\].*\nTrip 4 reads it here:\n.*idx",
+        ),
+    ],
+)
+def test_trips_that_meet_at_run_time(f: Any, idx: Any, told: str) -> None:
+    given = np.ones((6, 3)) if f is moved_rows else V
+    step: Any = mlc.compile(f)
+    for function in (step, step.reference):
+        x = given.copy()
+        with pytest.raises(mlc.ParallelError, match=told):
+            function(x, idx)
+        np.testing.assert_array_equal(x, given)
+
+
+def test_what_is_known_is_not_asked() -> None:
+    def doubled(x: Any) -> Any:
+        out = np.zeros(len(x))
+        for i in mlc.prange(len(x), check=True):
+            out[i] = 2 * x[i]
+        return out
+
+    def shifted(x: Any) -> Any:
+        for i in mlc.prange(len(x) - 1, check=True):
+            x[i + 1] = x[i]
+
+    assert "select" not in mlc.compile(doubled).lower(V).text("trace")
+    np.testing.assert_array_equal(list(mlc.prange(2, 9, 3, check=True)), [2, 5, 8])
+    with pytest.raises(mlc.ParallelError, match="Trips 0 and 1 do"):
+        mlc.compile(shifted)(V.copy())
+
+
+def test_derivatives_and_batches_of_checked_trips() -> None:
+    def total(v: Any) -> Any:
+        out = np.zeros(6)
+        for i in mlc.prange(6, check=True):
+            out[APART[i]] = v[i] * v[i] * (i + 1)
+        return (out * np.arange(6)).sum()
+
+    np.testing.assert_allclose(mlc.grad(total)(V), 2 * V * np.arange(1, 7) * APART)
+    rows = np.stack([V, V + 1])
+    np.testing.assert_allclose(mlc.vmap(total)(rows), [total(row) for row in rows])

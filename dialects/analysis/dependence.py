@@ -26,6 +26,7 @@ from mlc.dialects.analysis.ranges import Ranges, linear_in
 from mlc.dialects.dims import Dim, Shape, shape_of
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import (
+    CHECKED,
     ControlOp,
     ForOp,
     IfOp,
@@ -210,6 +211,9 @@ class _Analysis:
             if self._in_order(write, other, k):
                 return None
         trips = self._example(write, other)
+        parts = all(isinstance(x.op, DynamicSliceOp | DynamicUpdateOp) for x in (write, other))
+        if CHECKED in self.loop.attributes and trips is None and parts:
+            return None  # the call has seen that they do not
         return Conflict(write.op, other.op, trips, (write, other))
 
     def _in_order(self, write: Access, other: Access, axis: int) -> bool:

@@ -43,6 +43,11 @@ PARALLEL = "mlc.parallel"
 Attribute of a loop whose trips may run in any order, or at once: none reads or writes what another
 one writes. `mlc-check-parallel` holds it to that, where somebody wrote it.
 """
+CHECKED = "mlc.checked"
+"""
+Attribute of such a loop: the call has seen before it that elements at places which data decide are
+of one trip each.
+"""
 PEELED = "mlc.peeled"
 """Attribute of such a loop: how many of its first trips stand before it."""
 

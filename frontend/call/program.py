@@ -276,7 +276,7 @@ def _traced(
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
         counted=counted,
         room=trace.room,
-        may_run_as_python=not groups and _may_run_as_python(function, call),
+        may_run_as_python=not (groups or trace.stricter) and _may_run_as_python(function, call),
         trace_s=0.0,
     )
 

@@ -254,6 +254,7 @@ def getitem(x: Tracer, key: object) -> Tracer:
     """x[key]. Slices and integers give views, index arrays copies; single elements are numbers."""
     if has_masks(key):
         return getitem(*without_masks(x, key))
+    here().note_part(x, key, writes=False)
     entries = parse_key(x, key)
     placed = placed_part(x, entries)
     if placed is None and any(isinstance(e, Picked) for e in entries):

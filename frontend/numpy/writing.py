@@ -58,6 +58,7 @@ def setitem(x: Tracer, key: object, new: Any) -> None:
     if has_masks(key):
         setitem(*without_masks(x, key), new)
         return
+    here().note_part(x, key, writes=True)
     entries = parse_key(x, key)
     placed = placed_part(x, entries)
     if placed is None and any(isinstance(e, Picked) for e in entries):

@@ -32,6 +32,7 @@ class Items:
     at: Callable[[Any], Any]
     python: Callable[[], Iterable[Any]] = tuple  # the same, where Python goes over it
     parallel: bool = False  # trips may run at once
+    checked: bool = False  # and whether they do is seen when they run
     arrays: tuple[Tracer, ...] = ()  # of whose elements they are made
     series: tuple[list[Any], ...] = ()  # and lists whose length only the compiled function knows
 
@@ -44,7 +45,8 @@ class Items:
         """Without the first ones."""
         count = self.count - first
         rest = Items(count, lambda k: self.at(k + first), lambda: list(self)[first:])
-        return replace(rest, parallel=self.parallel, arrays=self.arrays, series=self.series)
+        rest = replace(rest, parallel=self.parallel, checked=self.checked)
+        return replace(rest, arrays=self.arrays, series=self.series)
 
     @property
     def known(self) -> bool:
@@ -165,20 +167,22 @@ def _length(start: Any, stop: Any, step: Any, sign: int | None) -> tuple[Any, An
     return names.where(step > 0, stop - start, start - stop), width
 
 
-def prange(*bounds: Any) -> Any:
+def prange(*bounds: Any, check: bool = False) -> Any:
     """
     `range(…)` whose trips may run at once, on several threads: each may write elements of arrays at
     places of its own, and add up numbers (`s += x[i]`; products, minima and maxima likewise), in
     chunks that do not depend on the number of threads. Outside of compiled functions it is `range`.
 
     Raises ParallelError when the function is compiled, if trips depend on one another: the lines,
-    and where possible two trips that meet. SOURCE: numba's prange; parfor of SystemML's DML.
+    and where possible two trips that meet. `check`: of elements whose places data decide, that is
+    seen in each call, before the trips run: it goes through them once more, in order.
+    SOURCE: numba's prange; parfor of SystemML's DML.
     """
     if current() is None:
         return range(*bounds)
     items = items_of(ranged(range, bounds, {}))
     assert items is not None
-    return replace(items, parallel=True)
+    return replace(items, parallel=True, checked=check)
 
 
 def as_integer(count: Any) -> Any:

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from mlc.dialects.errors import MlcError
-from mlc.dialects.tensor.control import INDEX, PARALLEL, PEELED, ForOp, WhileOp, YieldOp
+from mlc.dialects.tensor.control import CHECKED, INDEX, PARALLEL, PEELED, ForOp, WhileOp, YieldOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.branches import choice, deciding, staged_branch
@@ -21,6 +21,7 @@ from mlc.frontend.staging.exits import (
     BREAKS,
     ENDED,
     FALL,
+    RAISES,
     Exit,
     exit_of,
 )
@@ -34,6 +35,7 @@ from mlc.frontend.staging.loop_exits import (
     rest_of_loop,
     unleft,
 )
+from mlc.frontend.staging.marks import inspected
 from mlc.frontend.staging.rolled import Peel, Rolled, enter, put_results, roll
 from mlc.frontend.staging.trials import (
     FEW,
@@ -57,7 +59,7 @@ from mlc.frontend.staging.unrolled import unsettled
 from mlc.frontend.staging.untouched import NoTrip, no_trip, rolled_while
 from mlc.frontend.staging.variables import Body, Local, traced
 from mlc.frontend.staging.walked import Listed, Unsteady, Walk, Walked, changed, listed
-from mlc.frontend.trace.effects import effects_of
+from mlc.frontend.trace.effects import effects, effects_of
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
@@ -398,8 +400,23 @@ class For:
         if self.leaving:
             message = "a loop over mlc.prange is left by break or return; its trips have no order."
             raise located(NotSupportedError, message, remedy="Go over range(…).")
-        with here().trips_at_once():
-            return self._traced(items, local)
+        if not items.checked or here().marks is not None:
+            with here().trips_at_once():
+                return self._traced(items, local)
+        meet, error = inspected(items, lambda trips: self._traced(trips, local), local)
+
+        def run() -> Exit | None:
+            with here().trips_at_once():
+                return self._traced(items, local)
+
+        if isinstance(meet, bool):
+            return run()
+
+        def fails() -> Exit:
+            effects().fail(error)
+            return RAISES
+
+        return staged_branch(meet, (fails, None), run, local, later=False)
 
     def _traced(self, items: Items, local: list[Local]) -> Exit | None:
         """One loop over traced places; where these must be known, one trip after another."""
@@ -454,6 +471,8 @@ class For:
         loop = ForOp(count, rolled.starts, Region(rolled.body.block))
         if items.parallel:
             loop.attributes[PARALLEL] = UnitAttr()
+            if items.checked:
+                loop.attributes[CHECKED] = UnitAttr()
             if self.peeled:
                 loop.attributes[PEELED] = IntegerAttr(len(self.peeled), i64)
         check_slices(loop)

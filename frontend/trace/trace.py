@@ -120,6 +120,8 @@ class Trace:
         self.effects: object = None  # what a call does beside its results
         self.derivatives = 0  # how many derivatives are being taken of what is traced
         self.examples = 0  # how many times what is traced is to be run for many examples
+        self.marks: Any = None  # who reads and writes which elements
+        self.stricter = False  # whether a call may end with an error that Python has not
         self.at_once = 0  # loops whose trips run at once, around what is traced
         self.rules = self.loops_unrolled = 0  # of the user's, being traced; traced trip by trip
         self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
@@ -242,6 +244,16 @@ class Trace:
             yield
         finally:
             self.at_once -= 1
+
+    def note_part(self, x: Value, key: object, *, writes: bool) -> None:
+        """x[key] is read or written; by what notes that, it is not."""
+        if (marks := self.marks) is None:
+            return
+        self.marks = None
+        try:
+            marks.notes(x, key, writes=writes)
+        finally:
+            self.marks = marks
 
     def visible(self, value: SSAValue) -> bool:
         """Whether the value's block is one of those being built."""
