@@ -35,7 +35,7 @@ from mlc.frontend.staging.variables import Local, locals_of
 from mlc.frontend.staging.variants import Variants, facts_of
 from mlc.frontend.trace.deferred import Raising, is_deferred
 from mlc.frontend.trace.effects import effects, effects_of, must_wait
-from mlc.frontend.trace.kinds import is_array
+from mlc.frontend.trace.kinds import is_array, is_dict
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
@@ -290,6 +290,18 @@ class Flow:
                 " gets there.",
                 remedy="Yield a value instead, and raise where the generator is gone over.",
             )
+
+    @staticmethod
+    def is_series(value: Any) -> Any:
+        """Whether a pattern for series may fit."""
+        if isinstance(value, Variants):
+            return value.asked(Flow.is_series)
+        return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
+
+    @staticmethod
+    def is_mapping(value: Any) -> Any:
+        """Whether a pattern for mappings may fit."""
+        return value.asked(Flow.is_mapping) if isinstance(value, Variants) else is_dict(value)
 
     @staticmethod
     def raises(error: Any, *cause: Any) -> Exit:

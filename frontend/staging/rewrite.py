@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, cast
 
+from mlc.frontend.staging.chains import Chains
 from mlc.frontend.staging.comprehensions import Comprehensions
 from mlc.frontend.staging.gathered import gathered
 from mlc.frontend.staging.matching import asked
@@ -62,6 +63,7 @@ def staged(node: Definition, care: int = 0) -> Definition:
     `care`: functions that it calls (1), or any expressions (2), may raise errors that the compiled
     function decides about; GATHERS beside it: generators give lists.
     """
+    Chains().visit(node)
     return _Stager(care % GATHERS, bool(care & GATHERS)).definition(node)
 
 

@@ -11,6 +11,7 @@ from mlc.frontend.errors import located
 from mlc.frontend.staging.counted import counted_of, is_counted
 from mlc.frontend.staging.variants import Variants
 from mlc.frontend.trace.source import user_site
+from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
@@ -25,6 +26,8 @@ def truth(value: Any, *, staying: bool = True) -> bool | Tracer:
         value = value.apply(truth)
     if is_counted(value):
         value = counted_of(value).count > 0
+    if isinstance(value, SymbolicDim):
+        value = value != 0  # traced, of a size that the program computes
     if not isinstance(value, Tracer):
         return bool(value)
     if staying and value.origins and value.origins <= here().integers.keys():

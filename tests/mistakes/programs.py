@@ -117,9 +117,9 @@ def an_error_that_is_caught_in_a_derivative(x):
 
 @mistake(X)
 def a_match_on_a_value(x):
-    match x[0]:
-        case 1.0:
-            return x
+    match {"k": x[0]}:
+        case {"k": 1.0, **rest}:
+            return x, rest
         case _:
             return -x
 
