@@ -32,7 +32,8 @@ def seeded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return None
     if function is not getattr(np.random, name) or isinstance(given[0], np.random.SeedSequence):
         return None
-    if holds_tracer(given):
+    args, kwargs = _known(args), {key: _known(value) for key, value in kwargs.items()}
+    if holds_tracer([*args, *kwargs.values()]):
         message = f"np.random.{name}: the seed is traced, so NumPy cannot draw while it is compiled"
         remedy = "Use mlc.random with a key, or give the seed as static=."
         raise located(NotSupportedError, message, remedy=remedy)

@@ -86,3 +86,16 @@ def test_sizes_and_scales_may_be_arguments() -> None:
     for s, n in ((2.0, 3), (0.5, 4), (3.0, 4)):
         for found, wanted in zip(compiled(s, n), scaled(s, n), strict=True):
             np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_python_integer_among_the_arguments_is_a_seed() -> None:
+    @mlc.compile
+    def drawn(seed: Any) -> Any:
+        rng = np.random.default_rng(seed)
+        return rng.standard_normal(4), rng.integers(0, 10, size=3)
+
+    for seed in (7, 8):
+        rng = np.random.default_rng(seed)
+        normal, integers = drawn(seed)
+        np.testing.assert_array_equal(normal, rng.standard_normal(4))
+        np.testing.assert_array_equal(integers, rng.integers(0, 10, size=3))
