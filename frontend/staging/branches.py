@@ -38,6 +38,7 @@ from mlc.frontend.staging.joins import (
     filled,
 )
 from mlc.frontend.staging.journal import contents_of, reachable
+from mlc.frontend.staging.twins import noted
 from mlc.frontend.staging.variables import (
     Body,
     Contents,
@@ -169,7 +170,9 @@ def choice(
         _put(changes, results)
         if value is RAISED:
             raise Raised
-        return filled(value, results)
+        made = filled(value, results)
+        noted(made, x.outcome.value, y.outcome.value)
+        return made
 
     return deciding(condition, joined)
 
@@ -194,6 +197,8 @@ def _joined(
     changes = _changes(join, sides, local)
     results = _emit(join)
     _put(changes, results)
+    for variable, left, right in zip(local, x.locals, y.locals, strict=True):
+        noted(variable.get(), left.value, right.value)
     if code is None:
         return None
     number = filled(code.code, results)

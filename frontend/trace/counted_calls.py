@@ -14,6 +14,7 @@ from mlc.frontend.staging import counted
 from mlc.frontend.staging.counted import Counted, as_array, counted_of, is_counted
 from mlc.frontend.staging.flow import Flow
 from mlc.frontend.staging.list_methods import keys_of, method_of, ordered
+from mlc.frontend.staging.twins import check_twins
 from mlc.frontend.staging.variants import narrowed_in
 from mlc.frontend.trace.kinds import class_of
 from mlc.frontend.trace.ordered_calls import MISS, call_ordering
@@ -28,6 +29,8 @@ def call_counted(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> 
     if class_of(owner) in (list, deque):
         args = [narrowed_in(x) for x in args]  # what is kept there is read where less is known
         if is_counted(owner):
+            if function.__name__ in _CHANGES:
+                check_twins(owner)
             return method_of(owner, function.__name__)(*args, **kwargs)
         if any(isinstance(x, tuple) for x in args) and function.__name__ in _ADDING:
             check_method(owner, function.__name__)
@@ -53,6 +56,10 @@ def call_counted(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> 
 
 
 _ADDING = ("append", "appendleft", "insert")
+_CHANGES = (
+    *_ADDING,
+    *("extend", "extendleft", "pop", "popleft", "remove", "clear", "reverse", "sort", "rotate"),
+)
 
 
 def _copied(held: Counted) -> list[Any]:

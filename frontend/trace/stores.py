@@ -24,6 +24,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.counted import is_counted
 from mlc.frontend.staging.journal import touched
 from mlc.frontend.staging.list_methods import method_of, written
+from mlc.frontend.staging.twins import check_twins
 from mlc.frontend.trace.asked import may_be_rows
 from mlc.frontend.trace.captures import paths
 from mlc.frontend.trace.kinds import is_class, is_dict
@@ -94,6 +95,7 @@ class Place:
             return
         if (owner := outside(self._obj)) is not None:
             raise refused(f"{self._spelled(owner)} {what}")
+        check_twins(self._obj)
         touched(self._obj)
 
     def _spelled(self, owner: str) -> str:
@@ -213,6 +215,7 @@ def check_call(function: Any, args: tuple[Any, ...]) -> None:
             written = f"{owner}.{args[1]} is written" if function in _WRITING else ""
             raise refused(written or f"{owner} is changed")
         if args:
+            check_twins(args[0])
             touched(args[0])
     elif isinstance(function, MethodDescriptorType | WrapperDescriptorType):
         if args:
@@ -241,4 +244,5 @@ def check_collection(target: Any, what: str, any_object: bool = False) -> None:
     if changes and (owner := outside(target)) is not None:
         raise refused(f"{owner} is changed by {what}")
     if changes:
+        check_twins(target)
         touched(target)

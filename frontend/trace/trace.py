@@ -120,6 +120,7 @@ class Trace:
         self.effects: object = None  # what a call does beside its results
         self.derivatives = 0  # how many derivatives are being taken of what is traced
         self.examples = 0  # how many times what is traced is to be run for many examples
+        self.twins: list[tuple[Any, tuple[Any, ...]]] = []  # what may be one of others
         self.marks: Any = None  # who reads and writes which elements
         self.stricter = False  # whether a call may end with an error that Python has not
         self.at_once = 0  # loops whose trips run at once, around what is traced
