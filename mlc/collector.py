@@ -9,9 +9,6 @@ import gc
 
 from mlc.fork import WhileAny
 
-_OF_PYTHON = 2000
-"""More frozen objects than Python 3.12 has of its own when it starts (375); others have none."""
-
 _imported: set[str] = set()
 
 
@@ -20,7 +17,7 @@ def imported(name: str) -> None:
     The first time, what there is now is old, as it would be after a search through all of it: most
     of it came with this module. What searches must leave alone (`gc.freeze`) is left alone.
     """
-    if name not in _imported and gc.get_freeze_count() < _OF_PYTHON:
+    if name not in _imported and not gc.get_freeze_count():
         _imported.add(name)
         gc.freeze()
         gc.unfreeze()  # to the oldest generation

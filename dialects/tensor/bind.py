@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import operand_def, prop_def, traits_def
@@ -62,7 +62,8 @@ class BindOp(ControlOp):
 
 def symbols_in(op: Operation) -> set[str]:
     """The symbols that an op's own types and properties say."""
-    dims = [d for x in (*op.operands, *op.results) for d in shape_of(x.type)]
+    types = (x.type for x in (*op.operands, *op.results))
+    dims = [d for x in types if isinstance(x, TensorType) for d in shape_of(x)]
     for entry in op.properties.values():
         if isinstance(entry, DimsAttr):
             dims += entry.data

@@ -34,7 +34,10 @@ for variable in PASSED_ON:
     if variable in os.environ:
         config.environment[variable] = os.environ[variable]
 
-COMMANDS = "opt|run|show|build|explain|why-not|tile|machine|bench|cache|--version"
+COMMANDS = (
+    "opt|run|show|build|check|explain|why-not|tile|blame|mutants|superopt|machine|rules|discover|bench"
+    "|cache|--version"
+)
 MLC = rf"(?<![\w./%-])mlc (?=(?:{COMMANDS})\b)"
 config.substitutions.append((MLC, f"{sys.executable} -m mlc "))
 config.substitutions.append(("%python", sys.executable))

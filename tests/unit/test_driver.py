@@ -143,7 +143,7 @@ def test_a_script_ends_with_its_own_status(stop: str, status: int, tmp_path: Pat
 def test_who_stops_reading_is_no_error(folder: Path) -> None:
     command = f"{sys.executable} -m mlc opt --list-passes | head -1"
     result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-    assert result.stdout == "mlc-apply-words\n"
+    assert result.stdout == "mlc-apply-rules\n"
     assert result.stderr == ""
 
 
