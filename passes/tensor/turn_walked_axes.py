@@ -185,9 +185,10 @@ def _plan(function: FuncOp, order: Order, parts: Iterable[Part], costs: Costs) -
         if not values.has(x.like):
             continue
         group = values.group(x.like)
-        if thin_axes(x.part, x.whole):
+        if walked := thin_axes(x.part, x.whole):
             now, then = (costs.part(x.part, x.whole, each) for each in (own, order))
-            gains[group] = gains.get(group, 0) + (now - then) * _runs(x)
+            gain = now - then if order[0] in walked else min(now - then, 0)
+            gains[group] = gains.get(group, 0) + gain * _runs(x)
         elif costs.holds and is_element(x.part, x.whole) and any(loops_around(x.op)):
             held.add(group)  # loops over elements are written for the order that there is
     gains = {group: round(gain / SURE) for group, gain in gains.items()}
