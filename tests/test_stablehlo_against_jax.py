@@ -161,6 +161,31 @@ def test_equals_jax(name: str) -> None:
         np.testing.assert_allclose(a, b, rtol=near, atol=near)
 
 
+SOLVED = jnp.asarray(f32(3, 3)) + 3 * jnp.eye(3)
+ON_GPUS: dict[str, Any] = {
+    "running": lambda x: jnp.cumsum(x, 0),
+    "cholesky": lambda x: jnp.linalg.cholesky(x @ x.T),
+    "solve": lambda x: jnp.linalg.solve(x, x[:2].T),
+    "determinant": jnp.linalg.slogdet,
+    "qr": lambda x: jnp.abs(jnp.linalg.qr(x)[1]),
+    "symmetric": lambda x: jnp.linalg.eigh(x + x.T)[0],
+    "singular values": lambda x: (lambda u, s, v: (u * s) @ v)(*jnp.linalg.svd(x[:2], False)),
+}
+
+
+@pytest.mark.parametrize("name", ON_GPUS)
+def test_reads_what_jax_prints_for_gpus(name: str) -> None:
+    """Other calls, the same results."""
+    traced = jax.jit(ON_GPUS[name]).trace(SOLVED)
+    text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert structure(read(text)) == structure(read(as_jax_reads_it(text)))
+    found = jax.tree.leaves(mlc.stablehlo.load(text)(np.asarray(SOLVED)))
+    with jax.default_device(jax.devices("cpu")[0]):
+        wanted = jax.tree.leaves(ON_GPUS[name](SOLVED))
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4)
+
+
 def mixed(x: Any, y: Any, z: Any) -> Any:
     both = jnp.concatenate([x, y * 2])
     return (

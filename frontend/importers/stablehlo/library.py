@@ -1,6 +1,6 @@
 # pyright: basic
 """
-Factorisations and transforms: ops of StableHLO, and LAPACK's routines as JAX calls them on CPUs.
+Factorisations and transforms: ops of StableHLO, and routines of LAPACK and cuSOLVER as JAX has them.
 
 What NumPy has, NumPy computes; LU and QR with their factors packed are loops over columns. SOURCE:
 LAPACK Users' Guide, 3rd edition; Golub and Van Loan, Matrix Computations, 3.4 and 5.2.
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
-from mlc.frontend.importers.stablehlo.shapes import line
+from mlc.frontend.importers.stablehlo.shapes import line, sizes_of
 from mlc.frontend.importers.stablehlo.sorting import comparable, ranked
 from mlc.frontend.numpy.creation import zeros
 from mlc.frontend.trace.loops import fori_loop
@@ -158,6 +158,12 @@ def triangular_solve(op: Op, a: Array, b: Array) -> Array:
     )
 
 
+def _is_upper(op: Op) -> bool:
+    """Which half is read: LAPACK's letter, or the word of calls for GPUs."""
+    told = op.get("mhlo.backend_config") or {}
+    return not told["lower"] if "lower" in told else _told(op, "uplo", ord("L")) == _UPPER
+
+
 def _hermitian(a: Array, *, upper: bool) -> Array:
     """The matrix whose one half is given."""
     half = np.triu(a, 1) if upper else np.tril(a, -1)
@@ -167,7 +173,7 @@ def _hermitian(a: Array, *, upper: bool) -> Array:
 
 def cholesky(op: Op, a: Array) -> tuple[Array, ...]:
     """`potrf`: one half is read; what lies in the other one stays."""
-    upper = _told(op, "uplo", ord("L")) == _UPPER
+    upper = _is_upper(op)
     found = np.linalg.cholesky(_hermitian(a, upper=upper))
     if upper:
         return np.conj(np.swapaxes(found, -1, -2)) + np.tril(a, -1), _zero(a)
@@ -183,7 +189,7 @@ def cholesky_op(op: Op, a: Array) -> Array:
 
 def eigh(op: Op, a: Array) -> tuple[Array, ...]:
     """`syevd`, `heevd`: vectors, values."""
-    whole = _hermitian(a, upper=_told(op, "uplo", ord("L")) == _UPPER)
+    whole = _hermitian(a, upper=_is_upper(op))
     values, vectors = np.linalg.eigh(whole)
     return vectors, values, _zero(a)
 
@@ -198,6 +204,29 @@ def svd(op: Op, a: Array) -> tuple[Array, ...]:
         for x, shape in zip((u, vh), wanted, strict=True)
     ]
     return a, values, *parts, _zero(a)
+
+
+def svd_of_gpus(op: Op, a: Array) -> tuple[Array, ...]:
+    """`gesvdj`: what was given, values, both factors, the second one as it is."""
+    kind = op.kinds[2]
+    whole = isinstance(kind, TensorKind) and kind.shape[-1] == kind.shape[-2]
+    u, values, vh = np.linalg.svd(a, full_matrices=whole)
+    return a, values, u, np.conj(np.swapaxes(vh, -1, -2)), _zero(a)
+
+
+def permutation(op: Op, pivots: Array) -> tuple[Array, ...]:
+    """`lu_pivots_to_permutation`: where rows come from that were swapped one after the other."""
+    n = sizes_of(op)[-1]
+    places = np.arange(n)
+
+    def step(k: Array, order: Array) -> Array:
+        at = np.take(pivots, k, axis=-1)[..., None]
+        mine = np.take(order, k, axis=-1)[..., None]
+        other = np.take_along_axis(order, at, -1)
+        return np.where(places == at, mine, np.where(places == k, other, order))
+
+    start = np.broadcast_to(places.astype(np.int32), (*pivots.shape[:-1], n))
+    return (fori_loop(0, pivots.shape[-1], step, start + zeros(start.shape, np.int32)),)
 
 
 def eig(op: Op, a: Array) -> tuple[Array, ...]:
@@ -249,11 +278,21 @@ def top_k(op: Op, x: Array) -> tuple[Array, ...]:
 
 
 ROUTINES: Mapping[str, Callable[..., tuple[Array, ...]]] = {
-    f"lapack_{kind}{name}_ffi": routine
-    for name, routine in {
-        "getrf": lu, "geqrf": qr, "orgqr": q_of, "ungqr": q_of, "trsm": trsm, "potrf": cholesky,
-        "syevd": eigh, "heevd": eigh, "gesdd": svd, "geev": eig, "gtsv": gtsv,
-    }.items()
-    for kind in "sdcz"
+    **{
+        f"lapack_{kind}{name}_ffi": routine
+        for name, routine in {
+            "getrf": lu, "geqrf": qr, "orgqr": q_of, "ungqr": q_of, "trsm": trsm, "potrf": cholesky,
+            "syevd": eigh, "heevd": eigh, "gesdd": svd, "geev": eig, "gtsv": gtsv,
+        }.items()
+        for kind in "sdcz"
+    },
+    **{
+        f"cusolver_{name}_ffi": routine
+        for name, routine in {
+            "getrf": lu, "geqrf": qr, "orgqr": q_of, "potrf": cholesky, "syevd": eigh,
+            "gesvdj": svd_of_gpus,
+        }.items()
+    },
+    "cu_lu_pivots_to_permutation": permutation,
 }  # fmt: skip
-"""By the name of the call."""
+"""By the name of the call, on CPUs and on GPUs."""

@@ -427,6 +427,7 @@ class _Reader:
         region = self._region()
         kinds = self._function_type()
         attributes["operandSegmentSizes"] = [len(xs), len(starts)]
+        attributes["resultSegmentSizes"] = [len(kinds) - len(starts), len(starts)]
         return Op(name, (*xs, *starts), (), tuple(kinds), line, attributes, (region,))
 
 
