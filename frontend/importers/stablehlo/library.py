@@ -1,6 +1,6 @@
 # pyright: basic
 """
-Factorisations and transforms: ops of StableHLO, and routines of LAPACK and cuSOLVER as JAX has them.
+Factorisations and transforms: ops of StableHLO, routines of LAPACK and cuSOLVER as JAX calls them.
 
 What NumPy has, NumPy computes; LU and QR with their factors packed are loops over columns. SOURCE:
 LAPACK Users' Guide, 3rd edition; Golub and Van Loan, Matrix Computations, 3.4 and 5.2.
