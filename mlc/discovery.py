@@ -28,7 +28,7 @@ from mlc.passes.discovery.lit_tests import CONFIGURATION, lit_test
 from mlc.passes.discovery.order import is_smaller
 from mlc.passes.discovery.statement import stated
 from mlc.passes.discovery.table import CHUNK, Table, Task
-from mlc.passes.discovery.terms import Pair, subterms
+from mlc.passes.discovery.terms import Pair
 from mlc.passes.discovery.words import WORDS, Word, spaces
 from mlc.passes.rules.grade import derivations_of, verify
 from mlc.passes.rules.proofs import proofs_path, spell_proofs
@@ -38,9 +38,6 @@ from mlc.passes.tensor.rules import EQUIVALENCE, Equivalence
 from mlc.runtime.interpret import interpret
 from mlc.waiting import progress
 
-ORDERED = ("relu", "max")
-"""Ops that ask which number is larger: NaN or an infinity may take another way through them, so
-that a rule with one of them keeps every bit, or is approximate."""
 ALL_WORDS: dict[str, Word] = {w.name: w for s in spaces(list(WORDS)) for w in s.words}
 PART = 4 * CHUNK  # programs that a process takes at once
 FILES = ("smaller.rules", "other.rules")
@@ -50,12 +47,8 @@ _table: Table | None = None  # of which the processes that are forked compute ke
 
 def verdict_of(pair: Pair, origin: str) -> Verdict:
     """The rule of a pair, of the strictest class that is true, with its grade."""
-    ops = {t[0] for side in (pair.left, pair.right) for root in side for t in subterms(root)
-           if not isinstance(t, int)}  # fmt: skip
     why = ""
     for equivalence in EQUIVALENCE:
-        if equivalence == "reassociating" and ops & set(ORDERED):
-            continue
         rule = stated(pair, ALL_WORDS, equivalence, origin)
         if rule is None:
             return Verdict(None, "no type of both sides whose sizes the left one says")

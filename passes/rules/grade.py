@@ -45,13 +45,16 @@ TESTS = 2
 REDRAWS = 20
 KINDS = {
     "exact": ("special", "ordinary", "special", "whole"),
-    "inexact": ("ordinary", "whole", "positive"),
+    "reassociating": ("ordinary", "whole", "positive", "ends"),
+    "approximate": ("ordinary", "whole", "positive"),
 }
 """Of numbers at which an instance is tried."""
 SPECIAL = (
     0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.1754942e-38, 3.4028235e38, 2.5,
 )  # fmt: skip
 """Zeros, ones, infinities, NaN, subnormal numbers and the largest f32."""
+ENDS = (0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan)
+"""Of these sums and products are finite, infinite or NaN in whatever order."""
 MOST_DOUBT = 1e-3  # of a rule that is called probabilistic
 EXACT_BITS = 20
 TOLERANCE = {"reassociating": 2e-5, "approximate": 1e-3}
@@ -271,7 +274,7 @@ def _inputs_at(arrays: Sequence[Array], result: Array, at: tuple[int, ...]) -> s
 
 def _inputs(case: Instance, rule: Rule) -> Iterator[tuple[str, list[Array]]]:
     rng = np.random.default_rng(17)
-    for kind in KINDS["exact" if rule.equivalence == "exact" else "inexact"]:
+    for kind in KINDS[rule.equivalence]:
         yield kind, [_array(x, kind, rng) for x in case.arguments]
 
 
@@ -301,6 +304,8 @@ def _reals(shape: tuple[int, ...], kind: str, rng: np.random.Generator) -> Array
         return rng.integers(-4, 5, shape)
     if kind == "special":
         return rng.choice(np.array(SPECIAL), shape)
+    if kind == "ends":
+        return rng.choice(np.array(ENDS), shape)
     found = np.asarray(rng.standard_normal(shape))
     return np.abs(found) + 0.1 if kind == "positive" else found
 
@@ -340,10 +345,9 @@ def _is_whole(x: Array) -> bool:
 def _is_close(left: Array, right: Array, rule: Rule) -> Array:
     """To a part of the largest element; approximate rules say nothing of numbers out of range."""
     finite = np.isfinite(left) & np.isfinite(right)
+    same = np.ones(left.shape, bool)
     if rule.equivalence == "reassociating":
-        same = np.isfinite(left) == np.isfinite(right)
-    else:
-        same = np.ones(left.shape, bool)
+        same = (np.isnan(left) == np.isnan(right)) & (finite | np.isnan(left) | (left == right))
     largest = np.max(np.abs(np.where(finite, left, 0)), initial=1.0)
     with np.errstate(all="ignore"):
         close = np.abs(left - right) <= TOLERANCE[rule.equivalence] * largest
