@@ -45,7 +45,13 @@ def faults(rule: Rule) -> Iterator[str]:
     if rule.letters_of is not None and rule.letters_of not in met:
         yield f"`letters of {rule.letters_of}`, which `left` does not have"
     own = {t.name for t in right if not isinstance(t, Variable) and t.name}
+    replaced = {root.name for root in rule.left if root.name}
     for term in right:
+        if isinstance(term, Variable) and term.name in replaced - own:
+            yield (
+                f"`right` reads {term.name}, which `left` yields, so that it is replaced itself;"
+                " expected what it is computed from"
+            )
         if isinstance(term, Variable) and term.name not in met | own:
             yield f"`right` reads {term.name}, which `left` does not have"
     words = {name for term in left for name in _words(term)} | {name for name, _ in rule.lets}

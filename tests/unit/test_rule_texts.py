@@ -158,6 +158,11 @@ def test_wrong_text_is_refused_with_its_line(old: str, new: str, message: str) -
         ("yield %x", "yield %x, %x", "`left` yields 1 values, `right` 2"),
         ("class exact", "class exact\n  letters of %p", "`letters of %p`, which `left` does not"),
         ("yield %x", 'yield transpose "P->Q" %x', "`right` has the letter P"),
+        (
+            "yield neg (neg %x)\n  right\n    yield %x",
+            "%p = neg %x\n    yield %p\n  right\n    yield abs %p",
+            "`right` reads %p, which `left` yields",
+        ),
         ("yield neg (neg %x)", "yield add %x, const(1 + 1)", "`left` has const(…) of an express"),
     ],
 )
