@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from mlc.knobs import FUSIONS
 from mlc.version import __version__
@@ -22,6 +23,23 @@ OPTIONS = ("target", "threads", "numerics", "fusion", "peak_bytes", "schedule", 
 STATUS = "exit status: 0; 1, the input is at fault; 2, the command line is; 130, Ctrl-C"
 
 
+class _Verb(argparse.ArgumentParser):
+    """A verb, whose files may stand on both sides of its options."""
+
+    _is_within = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """As argparse does, which else takes files that may be left out for left out too early."""
+        takes_all = any(action.nargs == argparse.REMAINDER for action in self._actions)
+        if self._is_within or takes_all:  # within: it is called for options, then for files
+            return super().parse_known_args(args, namespace)
+        self._is_within = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_within = False
+
+
 def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     """The whole command line; `command` of what it parses is one of `commands`."""
     whole = argparse.ArgumentParser(
@@ -30,7 +48,9 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
         epilog=STATUS,
     )
     whole.add_argument("--version", action="version", version=f"mlc {__version__}")
-    listed = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    listed = whole.add_subparsers(
+        title="commands", required=True, metavar="COMMAND", parser_class=_Verb
+    )
     listed.add_parser("opt", help="run passes on MLIR text; see mlc opt --help", add_help=False)
     for name, (said, fill) in _COMMANDS.items():
         one = listed.add_parser(name, help=said, description=f"{said[0].upper()}{said[1:]}.")

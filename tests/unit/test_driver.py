@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mlc.driver import main
+from mlc.driver import COMMANDS, main
+from mlc.parsers import parser
 from mlc.version import __version__
 
 MISTAKES: dict[str, tuple[list[str], int, str]] = {
@@ -201,6 +202,21 @@ def test_help_says_what_there_is(command: str, capsys: pytest.CaptureFixture[str
     assert not stop.value.code
     out = capsys.readouterr().out
     assert all(word in out for word in HELP[command])
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "found"),
+    [
+        (["mutants", "F", "--tests", "3", "G"], "mutant", "G"),
+        (["mutants", "F", "G", "--tests", "3"], "mutant", "G"),
+        (["mutants", "--tests", "3", "F"], "mutant", None),
+        (["rules", "verify", "--write", "F", "G"], "files", ["F", "G"]),
+        (["rules", "--write", "verify"], "files", []),
+        (["run", "f.py", "--target", "x"], "rest", ["--target", "x"]),
+    ],
+)
+def test_files_stand_on_both_sides_of_options(words: list[str], name: str, found: object) -> None:
+    assert vars(parser(COMMANDS).parse_args(words))[name] == found
 
 
 def test_help_of_a_call(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
