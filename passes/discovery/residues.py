@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mlc.dialects.tensor.op import Array
+from mlc.passes.rules.residues import mixed
 
 PRIME = np.uint64(2**31 - 1)
 HALF = np.uint64(2**30 - 1)
@@ -28,15 +29,6 @@ def fold(x: Array) -> Array:
     x = (x & PRIME) + (x >> _SHIFT)
     x = (x & PRIME) + (x >> _SHIFT)
     return np.minimum(x, x - PRIME)  # a difference below 0 is huge
-
-
-def mixed(x: Array) -> Array:
-    """SplitMix64. SOURCE: Steele, Lea, Flood, OOPSLA 2014, figure 16."""
-    with np.errstate(over="ignore"):
-        x = x + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
 
 
 def drawn(number: int, shape: Shape, seed: int = SEED) -> Array:

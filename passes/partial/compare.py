@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -20,7 +21,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import shape_of
 from mlc.dialects.errors import MlcError
-from mlc.dialects.tensor.elementwise import Elementwise, ExpOp
+from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import Array, TensorOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.partial.at_points import (
@@ -33,14 +34,14 @@ from mlc.passes.partial.at_points import (
 from mlc.passes.partial.reads import NotReadError, reads
 from mlc.passes.partial.regions import AxisCuts, Box, Cuts, boxes, cuts_of, tested_positions
 from mlc.passes.rules.degrees import degree_of
-from mlc.passes.rules.grade import REDRAWS
 from mlc.passes.rules.residues import (
-    PAIR,
     PRIME,
     Residues,
     UnknownError,
     ZeroDivisorError,
     drawn,
+    moduli_of,
+    redrawn,
 )
 from mlc.passes.tensor.rules import Equivalence
 
@@ -205,18 +206,13 @@ def _differ_at(run: AtPoints, pair: Pair, points: Array) -> Array:
 
 
 def _run(pair: Pair, seed: int, ask: Callable[[AtPoints], Array]) -> Array:
-    """What is asked at random residues, drawn again as long as a divisor is 0."""
+    """What is asked at random residues."""
     rng = np.random.default_rng([seed, 1])
-    for attempt in range(REDRAWS):
-        run = AtPoints((PRIME,), seed * REDRAWS + attempt, "difference")
-        drawn(run, pair.arguments, rng)
-        try:
-            return ask(run)
-        except ZeroDivisorError:
-            continue
-        except UnknownError as error:
-            raise _unknown(error) from None
-    raise PartialError("a divisor is 0 whatever the arguments are")
+    run_of = partial(AtPoints, (PRIME,), order="difference")
+    try:
+        return redrawn(run_of, seed, pair.arguments, rng, ask)
+    except UnknownError as error:
+        raise _unknown(error) from None
 
 
 def _unknown(error: UnknownError) -> PartialError:
@@ -282,20 +278,17 @@ def wrong_positions(pair: Pair, tests: int = TESTS) -> tuple[Array, int, float]:
 
 
 def _whole(pair: Pair, seed: int) -> Residues:
-    ops = _behind(pair)
-    rng = np.random.default_rng([seed, 2])
-    for attempt in range(REDRAWS):
-        moduli = PAIR if any(isinstance(op, ExpOp) for op in ops) else (PRIME,)
-        run = Numbers(moduli, seed * REDRAWS + attempt, "difference")
-        drawn(run, pair.arguments, rng)
-        try:
-            run.run(ops, {})
-        except ZeroDivisorError:
-            continue
-        except UnknownError as error:
-            raise _unknown(error) from None
+    ops, rng = _behind(pair), np.random.default_rng([seed, 2])
+
+    def ask(run: Residues) -> Residues:
+        run.run(ops, {})
         return run
-    raise PartialError("a divisor is 0 whatever the arguments are")
+
+    run_of = partial(Numbers, moduli_of(ops), order="difference")
+    try:
+        return redrawn(run_of, seed, pair.arguments, rng, ask)
+    except UnknownError as error:
+        raise _unknown(error) from None
 
 
 def _tests_of_choices(choices: int, positions: int, tests: int) -> tuple[int, float]:

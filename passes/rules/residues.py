@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, Literal, NoReturn, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects import arith
@@ -43,6 +43,7 @@ ROOT = 4
 """Of order Q modulo P: a square, and not 1."""
 Order = Literal["difference", "random"]
 MOST_EXPONENT = 64
+REDRAWS = 20
 LARGE = 2**16
 """Of numerators and denominators of constants."""
 
@@ -213,10 +214,10 @@ class Residues:
     def hashed(self, name: str, *operands: Array) -> Array:
         """A random function of the first residues."""
         self.is_polynomial = False
-        mixed = np.asarray(self.seed ^ hash_of(name), np.uint64)
+        found = np.asarray(self.seed ^ hash_of(name), np.uint64)
         for x in operands:
-            mixed = _mix(mixed + x[..., :1])
-        return (mixed >> np.uint64(2)) % self.moduli
+            found = mixed(found + x[..., :1])
+        return (found >> np.uint64(2)) % self.moduli
 
     def is_less(self, x: Array, y: Array) -> Array:
         """Whether x < y, as far as residues have an order."""
@@ -228,7 +229,7 @@ class Residues:
         difference = (x[..., 0] + (prime - y[..., 0])) % prime
         mirrored = difference > prime // np.uint64(2)
         smaller = cast("Array", np.where(mirrored, prime - difference, difference))
-        odd = _mix(smaller + np.uint64(self.seed)) >> np.uint64(40) & np.uint64(1) == 1
+        odd = mixed(smaller + np.uint64(self.seed)) >> np.uint64(40) & np.uint64(1) == 1
         return (odd ^ mirrored) & (difference != 0)
 
     def compare(self, predicate: str, lhs: Any, rhs: Any, dtype: DType) -> Any:
@@ -304,10 +305,34 @@ class Residues:
         return found[tuple(places)]
 
 
-def residues_of(ops: Sequence[Operation], seed: int, order: Order) -> Residues:
-    """A run for a program: modulo pairs, where it has exponentials."""
-    has_exp = any(isinstance(op, ExpOp) for op in ops)
-    return Residues(PAIR if has_exp else (PRIME,), seed, order)
+_Run = TypeVar("_Run", bound=Residues)
+_Found = TypeVar("_Found")
+
+
+def moduli_of(ops: Sequence[Operation]) -> tuple[int, ...]:
+    """Those of runs of a program: pairs, where it has exponentials."""
+    return PAIR if any(isinstance(op, ExpOp) for op in ops) else (PRIME,)
+
+
+def redrawn(
+    run_of: Callable[[int], _Run],
+    seed: int,
+    values: Sequence[SSAValue],
+    rng: np.random.Generator,
+    ask: Callable[[_Run], _Found],
+) -> _Found:
+    """
+    What is asked at random residues of `values`, drawn again as long as a divisor is 0. `run_of`: a
+    run by the seed of its random functions. Raises UnknownError.
+    """
+    for attempt in range(REDRAWS):
+        run = run_of(seed * REDRAWS + attempt)
+        drawn(run, values, rng)
+        try:
+            return ask(run)
+        except ZeroDivisorError:
+            continue
+    raise UnknownError("a divisor that is always 0")
 
 
 def drawn(run: Residues, values: Sequence[SSAValue], rng: np.random.Generator) -> None:
@@ -335,7 +360,7 @@ def _i64(value: int) -> Array:
     return np.asarray(value, np.int64)
 
 
-def _mix(x: Array) -> Array:
+def mixed(x: Array) -> Array:
     """SplitMix64. SOURCE: Steele, Lea, Flood, OOPSLA 2014, figure 16."""
     with np.errstate(over="ignore"):
         x = x + np.uint64(0x9E3779B97F4A7C15)
