@@ -4,56 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mlc.check_ops import MOVES, OF_DOMAINS, PRIME, UnknownError
+from mlc.check_ops import ELEMENTWISE, OPS, PRIME, Array, Shape, UnknownError
 
 if TYPE_CHECKING:
     from mlc.check_text import Block, Op, Program
 
-Array = NDArray[Any]
-Shape = tuple[int, ...]
 Value = tuple[Array, int]
 """Numbers, and the degree of the polynomials that they are."""
-LISTS = ("low", "high", "offsets", "steps", "dims")
+LISTS = ("low", "high", "offsets", "steps", "dims", "window")  # properties that are sizes
 MOST_TRIPS = 200
 INTEGERS = {f"{s}{n}": np.dtype(f"{'u' * (s == 'u')}int{n}") for s in "iu" for n in (8, 16, 32, 64)}
-
-
-def _rsqrt(x: Array) -> Array:
-    return 1 / np.sqrt(x)
-
-
-def _sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
-
-
-FUNCTIONS: dict[str, Any] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
-    "abs": np.abs, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2":
-    np.log2, "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "tanh": np.tanh, "pow":
-    np.power, "rsqrt": _rsqrt, "sigmoid": _sigmoid,
-    "erf": np.vectorize(math.erf, otypes=[float]), "sin": np.sin, "cos": np.cos, "tan": np.tan,
-    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh,
-    "cosh": np.cosh, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint,
-    "sign": np.sign, "floor_div": np.floor_divide, "mod": np.mod, "rem": np.fmod, "hypot": np.hypot,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
-    "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "max": np.maximum,
-    "min": np.minimum, "shl": np.left_shift, "shr": np.right_shift, "popcount": np.bitwise_count,
-}  # fmt: skip
 
 
 class Floats:
     """Floats of 64 bits; integers as they are. `whole`: small ones, of which many are equal."""
 
-    compared: int | None = None
+    compared: int | None = None  # the fewest elements of which one has asked who is larger
 
     def __init__(self, seed: int, *, whole: bool = False) -> None:
         self.seed, self.whole = seed, whole
@@ -75,9 +48,9 @@ class Floats:
         if op.name == "convert":
             target = "bool" if dtypes[-1] == "bool" else INTEGERS.get(dtypes[-1], "float64")
             return xs[0] if dtypes[-1][0] == "c" else xs[0].astype(target)
-        if op.name not in FUNCTIONS or (op.name, dtypes[0]) in (("neg", "bool"), ("sub", "bool")):
+        if op.name not in ELEMENTWISE or (op.name, dtypes[0]) in (("neg", "bool"), ("sub", "bool")):
             raise UnknownError(op.name)
-        return FUNCTIONS[op.name](*xs)
+        return ELEMENTWISE[op.name](*xs)
 
     def product(self, spec: str, a: Array, b: Array) -> Array:
         """A sum of products."""
@@ -85,24 +58,17 @@ class Floats:
 
     def fold(self, name: str, x: Array) -> Array:
         """Along the last axis."""
-        folds: dict[str, Any] = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
-        return folds[name](x, axis=-1)
+        return getattr(np, name)(x, axis=-1)
+
+    def compare(self, x: Array) -> None:
+        """Elements are compared."""
+        self.compared = min(x.size, self.compared or x.size)
 
     def key(self, x: Array) -> Array:
-        """Who is larger."""
+        """Who is larger; and positions, sums and bools as such numbers are written."""
         return x
 
-    def index(self, x: Array) -> Array:
-        """Positions."""
-        return x
-
-    def reduced(self, x: Array) -> Array:
-        """Sums, as such numbers are written."""
-        return x
-
-    def truth(self, x: Array) -> Array:
-        """Bools, as such numbers are written."""
-        return x
+    index = reduced = truth = key
 
 
 class Residues(Floats):
@@ -130,9 +96,9 @@ class Residues(Floats):
     def apply(self, op: Op, xs: Sequence[Array], dtypes: Sequence[str]) -> Array:
         name, x = op.name, xs[0]
         if dtypes[0] == dtypes[-1] == "bool" and name in ("and", "or", "xor", "not"):
-            return FUNCTIONS[name](*(v.astype(bool) for v in xs)).astype(np.int64)
+            return ELEMENTWISE[name](*(v.astype(bool) for v in xs)).astype(np.int64)
         if dtypes[0] != "bool" and name in ("add", "sub", "mul", "neg"):
-            return FUNCTIONS[name](*xs) % PRIME
+            return ELEMENTWISE[name](*xs) % PRIME
         if name == "div" and dtypes[-1] not in INTEGERS:
             return x * _power(xs[1], PRIME - 2) % PRIME
         if name in ("max", "min"):
@@ -141,12 +107,13 @@ class Residues(Floats):
         widens = dtypes[-1][0] in "fbc" or dtypes[0] in ("bool", *INTEGERS)
         if name == "convert" and dtypes[-1] != "bool" and widens:
             return x
-        if name not in FUNCTIONS and name != "convert":
+        if name not in ELEMENTWISE and name != "convert":
             raise UnknownError(name)
         found = self.hashed(f"{name} {op.props} {dtypes[-1]}", xs)
-        if dtypes[-1] == "bool":
-            self.compared = min(found.size, self.compared or found.size)
-        return found % 2 if dtypes[-1] == "bool" else found
+        if dtypes[-1] != "bool":
+            return found
+        self.compare(found)
+        return found % 2
 
     def product(self, spec: str, a: Array, b: Array) -> Array:
         halves = [(x >> 16, x & 0xFFFF) for x in (a, b)]  # whose products are exact in floats
@@ -162,13 +129,15 @@ class Residues(Floats):
         if name in ("max", "min"):
             keys = self.key(x) * (1 if name == "max" else -1)
             return np.take_along_axis(x, np.argmax(keys, -1)[..., None], -1)[..., 0]
-        found = np.full(x.shape[:-1], int(name == "prod"), np.int64)
-        for k in range(x.shape[-1] if name == "prod" else 0):
+        if name == "sum":
+            return x.sum(-1) % PRIME
+        found = np.ones(x.shape[:-1], np.int64)
+        for k in range(x.shape[-1]):
             found = found * x[..., k] % PRIME
-        return found if name == "prod" else x.sum(-1) % PRIME
+        return found
 
     def key(self, x: Array) -> Array:
-        self.compared = min(x.size, self.compared or x.size)
+        self.compare(x)
         return self.hashed("order", [x])
 
     def index(self, x: Array) -> Array:
@@ -223,13 +192,9 @@ class Values:
             self.known[name] = self.domain.random(key, dtype, shape), 1
         return env[name] if name in env else self.known[name]
 
-    def kind(self, name: str) -> tuple[str, tuple[int, ...]]:
+    def kind(self, name: str) -> tuple[str, Shape]:
         """Dtype and shape."""
-        return self.shape_of(self.program.types[name])
-
-    def shape_of(self, text: str) -> tuple[str, tuple[int, ...]]:
-        """Dtype and shape of a type."""
-        dtype, _, dims = text[:-1].partition("[")
+        dtype, _, dims = self.program.types[name][:-1].partition("[")
         return dtype, tuple(self.size(x) for x in dims.split(",") if x)
 
     def size(self, text: Any) -> int:
@@ -259,7 +224,7 @@ class Values:
                 degree = sum(d for _, d in given)
             elif op.props.get("monoid") == "prod":
                 degree *= max(xs[0].size // max(found.size, 1), 1)
-            elif op.name in FUNCTIONS and op.name not in ("add", "sub", "neg", "max", "min"):
+            elif op.name in ELEMENTWISE and op.name not in ("add", "sub", "neg", "max", "min"):
                 self.collisions, degree = self.collisions + degree, 1
         except UnknownError:
             if not isinstance(self.domain, Residues):
@@ -288,10 +253,8 @@ class Values:
             self.domain.compared = 1
             return self.run(op.regions[int(not given[0][0])], [], env)
         trips = given[0][0].item() if op.name == "for" else MOST_TRIPS
-        is_known = op.name == "for" or (
-            op.name == "while" and not isinstance(self.domain, Residues)
-        )
-        if trips > MOST_TRIPS or not is_known:
+        known = ("for",) if isinstance(self.domain, Residues) else ("for", "while")
+        if trips > MOST_TRIPS or op.name not in known:
             raise UnknownError(f"{op.name}, here")
         state = given[1:] if op.name == "for" else given
         for trip in range(trips):
@@ -345,16 +308,10 @@ class Values:
             self.tape += xs[: self.at > len(self.tape)]
             return self.tape[self.at - 1]
         if op.name == "select":
-            self.domain.compared = min(xs[0].size, self.domain.compared or xs[0].size)
-        if op.name in MOVES:
-            lists = {
-                k: op.props[k] for k in ("low", "high", "offsets", "steps", "dims") if k in op.props
-            }
-            dims = {k: [self.size(x) for x in v] for k, v in lists.items()}
-            return np.asarray(MOVES[op.name]({**op.props, **dims}, shape, *xs))
-        if op.name in OF_DOMAINS:
-            dims = [self.size(x) for x in op.props.get("window", [])]
-            return OF_DOMAINS[op.name](self.domain, {**op.props, "window": dims}, shape, *xs)
+            self.domain.compare(xs[0])
+        if op.name in OPS:
+            sizes = {k: [self.size(x) for x in op.props[k]] for k in LISTS if k in op.props}
+            return np.asarray(OPS[op.name](self.domain, {**op.props, **sizes}, shape, xs))
         return self.domain.apply(op, xs, dtypes)
 
     def constant(self, value: Any, dtype: str, shape: Shape) -> Array:
