@@ -28,7 +28,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.backends import backend_of
-from mlc.check import DERIVATIVES, Change, Worth, seal
+from mlc.check import DERIVATIVES, SIZE, Change, Worth, seal
 from mlc.check_text import CertificateError, Json, Op, Program, after, renamed
 from mlc.dialects.dims import DimsAttr, as_tensor, shape_of
 from mlc.dialects.dtypes import dtype_of
@@ -41,7 +41,6 @@ from mlc.passes.tensor.rules import Entry, limited
 from mlc.pipeline import apply_step, prepare
 from mlc.version import __version__
 
-SIZE = 8  # of a symbol
 FAR = (99, 99)
 LOOKS = ((0, 0), (1, 0), (2, 0), (1, 1), (0, 1), (3, 0), (2, 2), (5, 0), (4, 4), (8, 8), FAR)
 """How many ops before a value a claim looks at, before and after: the first that are enough."""

@@ -38,7 +38,8 @@ DIFFERENCES = 1e-5  # of derivatives
 STEP = 1e-5  # of theirs, along a direction of length 1
 DERIVATIVES = ("pull_back", "push_forward")
 CLASSES = ("exact", "reassociating", "approximate")
-NUMERICS = {"strict": CLASSES[:1], "standard": CLASSES[:2]}
+NUMERICS = {"strict": CLASSES[:1], "standard": CLASSES[:2], "fast": CLASSES}
+SIZE = 8  # of a symbol: what is claimed of none or one element may be wrong of more
 MALFORMED = (
     UnknownError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
     RecursionError, MemoryError,
@@ -235,7 +236,12 @@ class Certificate:
         if self.program is not None and lines != list(self.program):
             raise CertificateError("this is the certificate of another program")
         sealed = hashlib.sha256("\n".join(self.records[: self.at - 1]).encode()).hexdigest()
-        allowed = NUMERICS.get(header["numerics"], CLASSES)
+        if header["numerics"] not in NUMERICS or set(header["sizes"].values()) - {SIZE}:
+            raise CertificateError(
+                f"numerics {header['numerics']}, sizes {header['sizes']}; expected"
+                f" {', '.join(NUMERICS)}, and {SIZE} of each symbol"
+            )
+        allowed = NUMERICS[header["numerics"]]
         before, steps = Program(lines), 0
         while "step" in record:
             steps += 1

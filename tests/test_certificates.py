@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -28,7 +29,7 @@ from mlc.levels import Levels
 from mlc.passes.tensor import canonicalize
 from mlc.passes.tensor.rules import Rules
 from mlc.runtime.interpret import interpret
-from tests.certificate_mutations import mutations
+from tests.certificate_mutations import forged, mutations
 
 CHECKER = ("check", "check_text", "check_ops", "check_values")
 QUICK = ("causal_attention", "mlp_step", "lstm", "page_rank")
@@ -122,6 +123,11 @@ def test_sizes_that_are_symbols() -> None:
     made = certificate(f.lower().levels)
     assert '"n": 8' in made
     assert "0 without evidence" in said(made)
+    for right, wrong in (('"n": 8', '"n": 0'), ('"standard"', '"any"')):
+        records = [json.loads(line) for line in made.replace(right, wrong, 1).splitlines()]
+        resealed = "\n".join(map(json.dumps, forged(records)))
+        with pytest.raises(CertificateError, match="expected strict, standard, fast, and 8 of"):
+            check(resealed)
 
 
 def test_loops_branches_and_functions() -> None:
