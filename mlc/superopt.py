@@ -105,9 +105,9 @@ def superopt(
     should take more than `alpha` times as long as the best one leads nowhere; one that gains less
     than `GAIN` is not taken. It is the same each time; more plans give no worse a program.
     """
-    matchers = list(_matchers(rules, levels))
     module = levels.at_trace()
     prepare(module, levels.options)
+    matchers = list(_matchers(rules, numerics_of(module)))
     for step in RULES:
         module = apply_step(step, module, levels.options, Context())
     _clean(module)
@@ -149,11 +149,9 @@ def compiled(levels: Levels, module: ModuleOp) -> Callable[..., object]:
     return compile_module(module.clone(), levels.signature, levels.options)
 
 
-def _matchers(rules: Sequence[Rule], levels: Levels) -> Iterator[Matcher]:
+def _matchers(rules: Sequence[Rule], numerics: str) -> Iterator[Matcher]:
     """Both ways of each rule that the numerics allow, and that makes nothing up."""
-    module = levels.at_trace()
-    prepare(module, levels.options)
-    allowed = MODES.index(numerics_of(module))
+    allowed = MODES.index(numerics)
     for rule in (*rules, *(rule for name in FAMILIES for rule in family(name))):
         if EQUIVALENCE.index(rule.equivalence) <= allowed:
             yield Matcher(rule)
@@ -200,4 +198,5 @@ def _predicted(module: ModuleOp, levels: Levels) -> float:
 
 
 def _key(module: ModuleOp) -> str:
+    """Of a program as it is written: rules ask in which order operands stand."""
     return hashlib.sha256("\n".join(Text().module(module)).encode()).hexdigest()
