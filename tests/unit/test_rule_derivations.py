@@ -63,6 +63,23 @@ def test_a_derivation_is_of_its_rule() -> None:
     assert not replay(subtract, PROOFS["add_negated"])
 
 
+def test_a_law_holds_of_what_it_is_listed_for() -> None:
+    """0 x = 0 would make 0 of max(0, x), and of one operand a law of sums has too few."""
+    (rule,) = parse("""
+rule no_relu
+  class exact
+  given %x : float
+  left
+    yield max %x, const(0)
+  right
+    yield const(0)
+""")
+    unfolded = tuple(Step("unfold", place) for place in ((), (0,), (0,)))
+    for law in ("numbers_first", "inverse", "linear"):
+        found = Derivation((), 0, (*unfolded, Step(law, ())), unfolded[:1])
+        assert not replay(rule, (found,))
+
+
 def test_derivations_are_read_as_they_are_printed() -> None:
     assert parse_proofs(spell_proofs(PROOFS)) == PROOFS
     for text, message in (
