@@ -290,7 +290,8 @@ def extremum_scaled(term: Term, facts: Facts) -> Term | None:
     inner = next((x for x in term.args if x.head in ("max", "min")), None)
     if inner is None or not is_real(term, facts):
         return None
-    scales = [x for x in term.args if x is not inner]
+    scales = list(term.args)
+    scales.remove(inner)  # once: of its square the other one is a scale
     signs = [_sign(x, facts) for x in scales]
     if not all(signs):
         return None

@@ -63,6 +63,20 @@ def test_a_derivation_is_of_its_rule() -> None:
     assert not replay(subtract, PROOFS["add_negated"])
 
 
+def test_a_square_is_not_scaled_by_nothing() -> None:
+    (rule,) = parse("""
+rule squared_maximum
+  class approximate
+  given %x, %y : float
+  left
+    yield pow (max %x, %y), const(2)
+  right
+    yield max %x, %y
+""")
+    with pytest.raises(UnprovenError, match="the sides end as"):
+        derived(rule)
+
+
 def test_a_law_holds_of_what_it_is_listed_for() -> None:
     """0 x = 0 would make 0 of max(0, x), and of one operand a law of sums has too few."""
     (rule,) = parse("""
