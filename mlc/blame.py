@@ -11,7 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from mlc.backends import Level, Step, backend_of
+from mlc.backends import Level, Step
 from mlc.calls import ASSUMED_SIZE, load_arrays, random_inputs
 from mlc.dialects.dims import as_tensor
 from mlc.dialects.dtypes import dtype_of
@@ -27,7 +27,7 @@ from mlc.options import Options
 from mlc.passes.remarks import place
 from mlc.passes.tensor.expand_transforms import one_function
 from mlc.passes.tensor.rules import limited
-from mlc.pipeline import apply_step, prepare
+from mlc.pipeline import apply_step, prepare, steps_of
 from mlc.programs import Opened, portable_text
 from mlc.reduce import Array, Case, reduced
 from mlc.runtime.interpret import interpret
@@ -126,7 +126,7 @@ def blame_program(program: Opened, inputs: Sequence[str], seed: int) -> Blame | 
 
 def _checks(stage: Level, options: Options) -> list[_After]:
     """Of each step; of tiles, which are made from plans, with those before it."""
-    steps = backend_of(options.target).stage(stage).steps
+    steps = steps_of(stage, options)
     first = [0 if stage == "tiles" else k for k in range(len(steps))]
     return [_After(steps[a : k + 1], options) for k, a in enumerate(first)]
 

@@ -27,7 +27,6 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from mlc.backends import backend_of
 from mlc.check import DERIVATIVES, SIZE, Change, Worth, seal
 from mlc.check_text import CertificateError, Json, Op, Program, after, renamed
 from mlc.dialects.dims import DimsAttr, as_tensor, shape_of
@@ -38,7 +37,7 @@ from mlc.levels import Levels
 from mlc.passes.rules.load import FAMILIES, family
 from mlc.passes.rules.rule import Constant, Node, Rule, Term, Variable
 from mlc.passes.tensor.rules import Entry, limited
-from mlc.pipeline import apply_step, prepare
+from mlc.pipeline import apply_step, prepare, steps_of
 from mlc.version import __version__
 
 FAR = (99, 99)
@@ -140,7 +139,7 @@ def certificate(levels: Levels) -> str:
     options, module = levels.options, levels.at_trace()
     prepare(module, options)
     writer = _Writer(module, dict.fromkeys(levels.signature.symbols, SIZE))
-    for step in backend_of(options.target).stage("tensor").steps:
+    for step in steps_of("tensor", options):
         with limited(heard=writer.rule):
             writer.step_name = step.name
             module = apply_step(step, module, options, Context())

@@ -14,7 +14,7 @@ from mlc.dialects.target.known import named_target
 from mlc.frontend.call.arguments import Parameters
 from mlc.frontend.call.compile import settings_of
 from mlc.frontend.call.spec import TensorSpec
-from mlc.parsers import OPTIONS
+from mlc.parsers import OPTIONS, OWN_RULES
 
 EXAMPLE = "'f32[64,32],f32[B,16],i64[]'"
 _CALLED = "spec"  # what stands before the types, so that Python reads them as arguments
@@ -34,6 +34,8 @@ def options_given(args: argparse.Namespace) -> dict[str, object]:
     }
     if "target" in given:
         named(str(given["target"]))
+    if given.get("discover") == OWN_RULES:
+        given["discover"] = True
     try:
         settings_of(given)
     except ValueError as error:

@@ -61,7 +61,7 @@ def _run(args: argparse.Namespace) -> int:
     path, function = split(args.file)
     given = options_given(args)
     if path.suffix == ".py" and function is None:
-        for name in ("numerics", "peak_bytes", "schedule", "tune"):
+        for name in ("numerics", "peak_bytes", "schedule", "tune", "discover"):
             if name in given:
                 flag = name.replace("_", "-")
                 raise UsageError(f"--{flag} is for one function; expected {path}:function")
@@ -185,6 +185,7 @@ def _mutants(args: argparse.Namespace) -> int:
 def _superopt(args: argparse.Namespace) -> int:
     from mlc.backends import backend_of
     from mlc.calls import inputs_of
+    from mlc.programs import portable_text
     from mlc.rule_files import verified
     from mlc.superopt import compiled, superopt
 
@@ -197,7 +198,7 @@ def _superopt(args: argparse.Namespace) -> int:
         measured = backend_of(levels.options.target).measure(functions, inputs_of(levels))
     print(found.said(measured))
     if args.output is not None:
-        Path(args.output).write_text(found.text(), encoding="utf-8")
+        Path(args.output).write_text(portable_text(found.best.clone()), encoding="utf-8")
     return 0
 
 

@@ -15,7 +15,7 @@ from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import Target
 from mlc.lowering.emit import joined
 from mlc.memory import memory_of_plan
-from mlc.options import Options
+from mlc.options import ASSUMED_SIZE, Options
 from mlc.passes.remarks import Remark, listening
 from mlc.passes.report.report import Plan, plan_of
 from mlc.passes.report.timeline import Memory
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mlc.passes.report.launches import LaunchReport
 
 Shown = Literal[Level, "stablehlo"]
-ASSUMED_SIZE = 1024  # of a symbol in a report that nobody gave a value
 
 
 class Levels:

@@ -164,7 +164,7 @@ def predicted(module: ModuleOp, options: Options) -> float:
     module = module.clone()
     function = entry_function(module)
     name = function.sym_name.data
-    one = replace(options, threads=1, tune=None)
+    one = replace(options, threads=1, tune=None, discover=None)
     levels = Levels(None, name, signature_of(function), one, {}, fresh=module)
     return call_seconds(levels.plan(), options.target, {})
 

@@ -18,8 +18,10 @@ NUMERICS = ("strict", "standard", "fast")
 TEAMS = ("1", "pthread", "openmp")
 WEIGHTS = ("arguments", "freeze", "file")
 FILES = "FILE.py, FILE.py:function, FILE.mlir or FILE.onnx"
-OPTIONS = ("target", "threads", "numerics", "fusion", "peak_bytes", "schedule", "tune")
+OPTIONS = ("target", "threads", "numerics", "fusion", "peak_bytes", "schedule", "tune", "discover")
 """Of mlc.compile, as flags."""
+OWN_RULES = "mlc"
+"""What --discover says for `discover=True`."""
 STATUS = "exit status: 0; 1, the input is at fault; 2, the command line is; 130, Ctrl-C"
 
 
@@ -98,6 +100,11 @@ def _add_options(to: argparse.ArgumentParser, *, threads: bool = True) -> None:
     group.add_argument(
         "--tune", type=float, metavar="SECONDS", help="measure schedules for so long"
     )
+    group.add_argument(
+        "--discover", metavar="RULES",
+        help="compile the best program that rules lead to: those of a file and of mlc, or"
+        f" {OWN_RULES!r} alone; docs/superopt.md",
+    )  # fmt: skip
 
 
 def _add_types(to: argparse.ArgumentParser) -> None:

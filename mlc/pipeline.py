@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -15,7 +16,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from mlc import knobs, registry
-from mlc.backends import BACKENDS, LEVELS, Level, Stage, Step, backend_of
+from mlc.backends import BACKENDS, LEVELS, RULES, Level, Stage, Step, backend_of
 from mlc.dialects.analysis.dominance import verify_dominance
 from mlc.dialects.errors import CompilerBug, PlanError
 from mlc.dialects.numerics import ATTRIBUTE as NUMERICS
@@ -31,8 +32,13 @@ from mlc.passes import wellformed
 from mlc.passes.plan.memory.rematerialise import rematerialise
 from mlc.passes.plan.tiling.choose_tiles import LIMIT
 from mlc.passes.plan.tiling.schedule import WANTED
+from mlc.passes.rules.search import Judge
 from mlc.passes.tile.plan_to_tiles import has_words
+from mlc.searched import judge_of, searched
 from mlc.waiting import at
+
+SEARCH = Step("superopt", "functions are one, and no rule was applied yet", options=("discover",))
+"""`mlc.compile(discover=…)`: no pass, since it judges by what all passes make of a program."""
 
 
 @dataclass
@@ -87,7 +93,7 @@ def run_pipeline(
     for stage in backend_of(options.target).stages[first:]:
         if stage.name == "loops" and take is not None and dump is None and not verify:
             return _by_functions(stage, module, take, report)
-        for step in stage.steps:
+        for step in steps_of(stage.name, options):
             before = str(module) if verify else ""
             start = time.perf_counter()
             at(step.name)
@@ -140,6 +146,24 @@ def _by_functions(stage: Stage, module: ModuleOp, take: Take, report: Report | N
     return loops
 
 
+def steps_of(level: Level, options: Options) -> tuple[Step, ...]:
+    """The steps of a stage, a search by rules among them where it is asked for."""
+    steps = backend_of(options.target).stage(level).steps
+    if level != "tensor" or options.discover is None:
+        return steps
+    assert steps[: len(RULES)] == RULES
+    return (*RULES, SEARCH, *steps[len(RULES) :])
+
+
+def judge_by_plans(options: Options, sizes: Mapping[str, int]) -> Judge:
+    """Judges programs by the plans that follow, for these values of symbols."""
+    return judge_of(options, sizes, partial(_planned, replace(options, discover=None)))
+
+
+def _planned(options: Options, module: ModuleOp) -> ModuleOp:
+    return run_pipeline(module, options, until="plan")
+
+
 def apply_step(step: Step, module: ModuleOp, options: Options, context: Context) -> ModuleOp:
     """The module after one step: rewritten in place, or another one."""
     if step.name == "mlc-plan-to-loops":
@@ -148,6 +172,9 @@ def apply_step(step: Step, module: ModuleOp, options: Options, context: Context)
         if not has_words(module):
             return module
         module = module.clone()  # as above
+    if step is SEARCH:
+        searched(module, options, partial(_planned, replace(options, discover=None)))
+        return module
     chosen = {name: getattr(options, name) for name in step.options}
     if step.name == "mlc-rematerialise" and LIMIT in module.attributes:
         threads = options.thread_count()  # which decide on what kernels need beside their buffers

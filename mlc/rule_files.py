@@ -31,6 +31,11 @@ def verified(path: str | Path, name: str | None = None) -> list[Rule]:
     rules = read_rules(path, name)
     if name is not None and not rules:
         raise RuleError(f"{path}: no rule is called {name!r}; see `mlc rules table {path}`")
+    return checked(rules, path)
+
+
+def checked(rules: list[Rule], path: str | Path) -> list[Rule]:
+    """The rules, which are of this file, each verified now; RuleError where one is refuted."""
     for rule in rules:
         verdict = verify(rule, interpret)
         if verdict.grade is None:

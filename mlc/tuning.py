@@ -171,7 +171,7 @@ def _others(kernel: KernelOp, options: Options) -> Iterator[Schedule]:
 
 def _of_one_kernel(options: Options) -> Options:
     """Without what is said of the program."""
-    return replace(options, tune=None, peak_bytes=None, schedule=None)
+    return replace(options, tune=None, peak_bytes=None, schedule=None, discover=None)
 
 
 def _alone(kernel: KernelOp, plan: ModuleOp) -> ModuleOp:

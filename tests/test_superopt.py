@@ -12,11 +12,16 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.certificate import certificate
+from mlc.check import said as checked_certificate
+from mlc.dialects.target.known import AVX2
 from mlc.driver import main
 from mlc.levels import Levels
+from mlc.options import Options, RuleFile
+from mlc.passes.rules.search import Search
 from mlc.passes.rules.text import parse
 from mlc.runtime.interpret import interpret
-from mlc.superopt import Search, superopt
+from mlc.superopt import superopt
 
 TEXT = """
 rule product_of_sum
@@ -90,3 +95,78 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     rules.write_text(TEXT.replace("(add %x, %y)", "(sub %x, %y)"))
     assert main([*command, "--rules", str(rules)]) == 1
     assert "rule product_of_sum is refuted" in capsys.readouterr().err
+
+
+def discovering(rules: Any, **options: Any) -> Any:
+    """Three products with one factor, added, compiled by what a search finds."""
+
+    @mlc.compile(target="avx2", threads=1, discover=rules, **options)
+    def f(x: Any, y: Any, z: Any, w: Any) -> Any:
+        return x @ w + y @ w + z @ w
+
+    return f
+
+
+def test_what_is_found_is_what_is_compiled(tmp_path: Path, found: Search) -> None:
+    rules = tmp_path / "sums.rules"
+    rules.write_text(TEXT)
+    levels = discovering(rules, numerics="fast").lower(SQUARE, SQUARE, SQUARE, SQUARE).levels
+    assert levels.text("tensor").count("mlc.contract") == 1
+    said = [x for x in map(str, levels.remarks()) if "discover:" in x]
+    assert ["product_of_sum" in x and "test_superopt.py:" in x for x in said] == [True] * 2
+    last = said[-1].split("-> ")[1].split(" us")[0]
+    assert last == f"{found.best_s * 1e6:.1f}"
+    assert all(x in levels.explain({}).said("text") for x in ("step 1 of 2", "step 2 of 2"))
+    text = certificate(levels)
+    assert '"pass": "superopt"' in text
+    assert "accepted" in checked_certificate(text)
+
+
+def test_it_runs_and_is_another_program_than_without(tmp_path: Path) -> None:
+    rules = tmp_path / "sums.rules"
+    rules.write_text(TEXT)
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-4, 5, (96, 96)).astype(np.float32) for _ in range(4)]
+    x, y, z, w = arrays
+    for path, numerics, products in ((rules, "fast", 1), (None, "fast", 3), (rules, "strict", 3)):
+        f = discovering(path, numerics=numerics)
+        np.testing.assert_array_equal(f(*arrays), (x + y + z) @ w)
+        assert f.lower(*arrays).text("tensor").count("mlc.contract") == products
+
+
+def test_options_are_in_the_key(tmp_path: Path) -> None:
+    def key(text: str, threads: int = 1) -> str:
+        return Options(target=AVX2, discover=RuleFile(str(tmp_path), text), threads=threads).key()
+
+    keys = [Options(target=AVX2).key(), key(""), key(TEXT), key(TEXT, 2)]
+    assert len({*keys}) == len(keys)
+    assert key(TEXT) == keys[2]
+
+
+def test_wrong_files_are_errors(tmp_path: Path) -> None:
+    def message(rules: object) -> str:
+        with pytest.raises((mlc.MlcError, ValueError)) as error:
+            discovering(rules, numerics="fast").lower(SQUARE, SQUARE, SQUARE, SQUARE).text()
+        return str(error.value)
+
+    rules = tmp_path / "sums.rules"
+    assert f"discover={str(rules)!r}: No such file or directory; expected" in message(rules)
+    rules.write_text("contract")
+    assert f"{rules}:1:" in message(rules)
+    rules.write_text(TEXT.replace("(add %x, %y)", "(sub %x, %y)"))
+    assert f"{rules}:2: rule product_of_sum is refuted" in message(rules)
+    assert message(3) == "discover=3; expected True, or a file of rewrite rules"
+
+
+def test_the_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules, source = tmp_path / "r.rules", tmp_path / "f.mlir"
+    rules.write_text(TEXT)
+    source.write_text(levels_of().traced)
+    command = ["show", str(source), "--numerics", "fast", "--target", "avx2"]
+    counts: list[int] = []
+    for more in ([], ["--discover", "mlc"], ["--discover", str(rules)]):
+        assert main([*command, *more]) == 0
+        counts.append(capsys.readouterr().out.count("mlc.contract"))
+    assert counts == [3, 3, 1]
+    assert main([*command, "--discover", str(tmp_path / "none")]) == 1
+    assert "No such file" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -46,6 +47,7 @@ class Settings:
     peak_bytes: int | None = None
     schedule: str | None = None
     tune: float | None = None
+    discover: str | Literal[True] | None = None
     fallback: Literal["numpy"] | None = None
 
 
@@ -164,6 +166,7 @@ def compile(  # noqa: A001 - mlc.compile
     peak_bytes: int | str | None = None,
     schedule: str | Sequence[str] | None = None,
     tune: float | None = None,
+    discover: str | os.PathLike[str] | bool | None = None,
     fallback: Literal["numpy"] | None = None,
 ) -> Compiled[P, R]: ...
 
@@ -182,6 +185,7 @@ def compile(  # noqa: A001 - mlc.compile
     peak_bytes: int | str | None = None,
     schedule: str | Sequence[str] | None = None,
     tune: float | None = None,
+    discover: str | os.PathLike[str] | bool | None = None,
     fallback: Literal["numpy"] | None = None,
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 
@@ -227,6 +231,12 @@ def compile(  # noqa: A001 - mlc.compile
     call, on random numbers, instead of trusting the prediction: of products, and on GPUs of most
     kernels. What is found stays in the cache, and `explain` says it. Sums may be added up in
     another order than without, and on another day in another one yet, but in "strict".
+
+    `discover`: True compiles the best of 200 programs that the rewrite rules of mlc lead to, in any
+    order, judged by their plans, where it should be a tenth faster; a file adds rules of yours
+    (docs/superopt.md). A program is searched for once, and `explain` says each step. Open sizes
+    count as 1024. A file that cannot be read, and a rule that is wrong, are errors at the first
+    call.
 
     `fallback`: "numpy" runs the Python function where it cannot be compiled, and warns of the line
     that says why, once for arguments of these types.
@@ -291,6 +301,7 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
         raise ValueError(f"fallback={settings.fallback!r}; expected 'numpy' or None")
     if settings.peak_bytes is not None:
         settings = replace(settings, peak_bytes=_bytes(settings.peak_bytes))
+    settings = replace(settings, discover=_rules(settings.discover))
     seconds = settings.tune
     if seconds is not None and not (type(seconds) in (int, float) and 0 < seconds < inf):
         raise ValueError(f"tune={seconds!r}; expected seconds, more than 0")
@@ -312,6 +323,14 @@ def _bytes(given: object) -> int:
         with suppress(ValueError, OverflowError):
             return byte_count(given)
     raise ValueError(f'peak_bytes={given!r}; expected bytes such as 2**26 or "64MiB"')
+
+
+def _rules(given: object) -> str | Literal[True] | None:
+    if given is None or isinstance(given, bool):
+        return given or None
+    if isinstance(given, str | os.PathLike) and given != "":
+        return os.fspath(cast("str | os.PathLike[str]", given))
+    raise ValueError(f"discover={given!r}; expected True, or a file of rewrite rules")
 
 
 def _check_dynamic(dynamic: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from mlc.cached_property import cached_property
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from mlc.dialects.target import CpuTarget, GpuTarget
     from mlc.frontend.call.compile import Settings
     from mlc.levels import Levels
-    from mlc.options import Options
+    from mlc.options import Options, RuleFile
     from mlc.passes.report.report import Plan
     from mlc.passes.report.timeline import Memory
     from mlc.passes.tensor.multilinear import Multilinearity
@@ -209,7 +210,23 @@ def options_of(settings: Settings, *, runs: bool = True) -> Options:
         peak_bytes=settings.peak_bytes,
         schedule=settings.schedule,
         tune=settings.tune,
+        discover=_rules_of(settings),
     )
+
+
+def _rules_of(settings: Settings) -> RuleFile | None:
+    """What to search with; MlcError where the file cannot be read."""
+    from mlc.options import RuleFile
+
+    path = settings.discover
+    if path is None or path is True:
+        return None if path is None else RuleFile()
+    try:
+        return RuleFile(path, Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        expected = "True, or a file of rewrite rules (docs/rules.md)"
+        raise MlcError(f"discover={path!r}: {why}; expected {expected}") from None
 
 
 def _target_of(settings: Settings, runs: bool) -> CpuTarget | GpuTarget:

@@ -69,7 +69,11 @@ def read_rules(path: str | Path, name: str | None = None) -> list[Rule]:
     A file's rules, or the one of this name alone, each of which makes sense; whether they are true
     is asked of `grade.py`. Raises RuleError, and OSError where the file cannot be read.
     """
-    text = Path(path).read_text(encoding="utf-8")
+    return parsed_rules(Path(path).read_text(encoding="utf-8"), path, name)
+
+
+def parsed_rules(text: str, path: str | Path, name: str | None = None) -> list[Rule]:
+    """As `read_rules`, of a file's text."""
     if name is None:
         rules = parse(text, str(path))
     else:

@@ -117,7 +117,7 @@ def chunks(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
     for k, line in enumerate(lines[: starts[0] if starts else len(lines)]):
         if line:
             raise RuleError(f"{file}:{k + 1}: found {line.strip()!r}; expected `rule NAME`")
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
         yield start + 1, lines[start:end]
 
 

@@ -148,6 +148,10 @@ def test_wrong_text_is_refused_with_its_line(old: str, new: str, message: str) -
     assert message in str(error.value)
 
 
+def test_a_file_may_hold_no_rule() -> None:
+    assert parse("# none\n", "f.rules") == []
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

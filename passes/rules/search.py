@@ -1,0 +1,196 @@
+"""
+Programs that rules lead to, applied in any order, each judged as a whole.
+
+SOURCE: Jia et al., "TASO: Optimizing Deep Learning Computation with Automatic Generation of Graph
+Substitutions", SOSP 2019, section 5.1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from mlc.dialects.errors import MlcError
+from mlc.dialects.numerics import MODES, numerics_of
+from mlc.dialects.program import entry_function
+from mlc.lazy_dataclass import dataclass
+from mlc.passes.remarks import place
+from mlc.passes.rules.load import FAMILIES, family
+from mlc.passes.rules.match import Matcher
+from mlc.passes.rules.rule import Rule
+from mlc.passes.tensor.cse import CsePass
+from mlc.passes.tensor.dce import DcePass
+from mlc.passes.tensor.rules import EQUIVALENCE, Rewrite
+
+ALPHA = 1.05  # SOURCE: as above
+GAIN = 1.1
+"""Less is nothing: where plans differ by a tenth, predictions name the faster one in 90 % of pairs
+(docs/cost-model.md)."""
+PLANS = 200  # that are judged, unless somebody says how many
+
+Judge = Callable[[ModuleOp], float]
+"""Seconds that a program should take; the program stays as it is."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A rule that was applied: where, and what the whole program should take then."""
+
+    rule: str
+    at: str
+    predicted_s: float
+    matcher: int  # of those of `matchers_of`
+    op: int  # of the function, in the order in which they stand
+
+
+@dataclass(frozen=True)
+class _State:
+    """A program, what it should take, and how it came about."""
+
+    module: ModuleOp
+    predicted_s: float
+    steps: tuple[Taken, ...]
+    modules: tuple[ModuleOp, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Search:
+    """The best program that was found, beside the one that was given."""
+
+    start: ModuleOp
+    start_s: float
+    best: ModuleOp
+    steps: tuple[Taken, ...]
+    modules: tuple[ModuleOp, ...]
+    """The program after each step."""
+    judged: int
+    seen: int
+
+    @property
+    def best_s(self) -> float:
+        """What the best program should take."""
+        return self.steps[-1].predicted_s if self.steps else self.start_s
+
+    def said(self, measured: Sequence[float] = ()) -> str:
+        """Each step with predicted and, where it was measured, real time."""
+        rows = [
+            ("as it is", self.start_s),
+            *((f"{x.rule}  {x.at}", x.predicted_s) for x in self.steps),
+        ]
+        width = max(len(name) for name, _ in rows)
+        lines = [" " * width + "  predicted" + "   measured" * bool(measured)]
+        for k, (name, seconds) in enumerate(rows):
+            real = f"{measured[k] * 1e6:8.2f} us" if measured else ""
+            lines.append(f"{name:{width}}{seconds * 1e6:8.2f} us{real}")
+        lines.append(f"{self.judged} plans judged, of {self.seen} programs")
+        return "\n".join(lines)
+
+
+def search(
+    module: ModuleOp,
+    matchers: Sequence[Matcher],
+    judge: Judge,
+    *,
+    plans: int = PLANS,
+    alpha: float = ALPHA,
+    progress: Callable[[str, float], None] = lambda what, part: None,
+) -> Search:
+    """
+    The best of at most so many programs, which rules lead to. A program that should take more than
+    `alpha` times as long as the best one leads nowhere; one that gains less than `GAIN` is not
+    taken. It is the same each time; more plans give no worse a program. `module` is cleaned.
+    """
+    clean(module)
+    start = _State(module, judge(module), ())
+    best, judged, number = start, 1, 0
+    seen = {_key(module)}
+    queue: list[tuple[float, int, _State]] = [(start.predicted_s, 0, start)]
+    while queue and judged < plans:
+        _, _, state = heapq.heappop(queue)
+        if state.predicted_s > alpha * best.predicted_s:
+            break
+        for matcher, op, at, changed in _changed(state.module, matchers):
+            if judged >= plans:
+                break
+            if (key := _key(changed)) in seen:
+                continue
+            seen.add(key)
+            judged, number = judged + 1, number + 1
+            progress(f"{best.predicted_s * 1e6:.1f} us", judged / plans)
+            predicted_s = judge(changed)
+            step = Taken(matchers[matcher].rule.name, at, predicted_s, matcher, op)
+            made = _State(changed, predicted_s, (*state.steps, step), (*state.modules, changed))
+            if predicted_s < best.predicted_s:
+                best = made
+            if predicted_s <= alpha * best.predicted_s:
+                heapq.heappush(queue, (predicted_s, number, made))
+    progress("", 0.0)
+    if start.predicted_s < GAIN * best.predicted_s:
+        best = start
+    return Search(
+        start.module, start.predicted_s, best.module, best.steps, best.modules, judged, len(seen)
+    )
+
+
+def matchers_of(module: ModuleOp, rules: Sequence[Rule]) -> list[Matcher]:
+    """
+    Those that the module's numerics allow of these rules and of those that come with mlc, in both
+    ways where they say so.
+    """
+    allowed = MODES.index(numerics_of(module))
+    found: list[Matcher] = []
+    for rule in (*rules, *(rule for name in FAMILIES for rule in family(name))):
+        if EQUIVALENCE.index(rule.equivalence) <= allowed:
+            found.append(Matcher(rule))
+            if rule.is_two_way:
+                found.append(Matcher(rule.reversed()))
+    return found
+
+
+def op_at(module: ModuleOp, number: int) -> Operation:
+    """An op of the function, by its place."""
+    return list(entry_function(module).body.walk())[number]
+
+
+def applied(matcher: Matcher, op: Operation) -> bool:
+    """In place; whether the rule could be applied."""
+    rewrite: Any = Rewrite()
+    rewrite.anchor = op
+    try:
+        value = matcher.rewriter()(op, rewrite)
+    except MlcError:  # it makes something that has no type here
+        return False
+    if value is None:
+        return False
+    op.results[0].replace_all_uses_with(value)
+    return True
+
+
+def clean(module: ModuleOp) -> None:
+    """Equal values are one, and no value is left that nobody reads."""
+    for cleaning in (CsePass(), DcePass()):
+        cleaning.apply(Context(), module)
+
+
+def _changed(
+    module: ModuleOp, matchers: Sequence[Matcher]
+) -> Iterator[tuple[int, int, str, ModuleOp]]:
+    """Programs that one application leads to: matcher and op by number, place, program."""
+    for number, op in enumerate(list(entry_function(module).body.walk())):
+        for k, matcher in enumerate(matchers):
+            if isinstance(op, matcher.root_classes()) and matcher.found(op) is not None:
+                copy = module.clone()
+                if applied(matcher, op_at(copy, number)):
+                    clean(copy)
+                    yield k, number, place(op), copy
+
+
+def _key(module: ModuleOp) -> str:
+    return hashlib.sha256(str(module).encode()).hexdigest()
