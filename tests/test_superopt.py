@@ -18,11 +18,13 @@ from mlc.dialects.target.known import AVX2
 from mlc.driver import main
 from mlc.levels import Levels
 from mlc.options import Options, RuleFile
+from mlc.passes.rules.load import read_rules
 from mlc.passes.rules.search import Search
 from mlc.passes.rules.text import parse
 from mlc.runtime.interpret import interpret
 from mlc.superopt import superopt
 
+DATA = Path(__file__).parent / "data" / "rules"
 TEXT = """
 rule product_of_sum
   class approximate
@@ -75,6 +77,16 @@ def test_more_plans_are_no_worse_and_the_same_each_time(found: Search) -> None:
     assert [search.judged for search in some] == [1, 2, 3]
     assert some[0].steps == ()
     assert superopt(levels_of(), RULES, plans=20).said() == found.said()
+
+
+def test_orders_of_operands_are_one_plan() -> None:
+    @mlc.compile(target="avx2", threads=1)
+    def f(x: Any, y: Any) -> Any:
+        return np.tanh(x + y) * np.exp(x) + y
+
+    turned = [x for x in read_rules(DATA / "right.rules") if x.name == "add_commutes"]
+    found = superopt(f.lower(SQUARE, SQUARE).levels, turned, plans=20)
+    assert found.judged < found.seen
 
 
 def test_numerics_say_which_rules_there_are() -> None:

@@ -7,7 +7,6 @@ Substitutions", SOSP 2019, section 5.1.
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
@@ -20,6 +19,8 @@ from xdsl.ir import Operation
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import MODES, numerics_of
 from mlc.dialects.program import entry_function
+from mlc.dialects.structural_hash import structural_hash
+from mlc.fingerprint import fingerprint
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
 from mlc.passes.rules.load import FAMILIES, family
@@ -34,6 +35,9 @@ GAIN = 1.1
 """Less is nothing: where plans differ by a tenth, predictions name the faster one in 90 % of pairs
 (docs/cost-model.md)."""
 PLANS = 200  # that are judged, unless somebody says how many
+MET = 2
+"""Programs that are met at most for each plan: those that differ in the order of ops or operands
+are one plan, but a rule may match in one of them only. measured: docs/measurements.md."""
 
 Judge = Callable[[ModuleOp], float]
 """Seconds that a program should take; the program stays as it is."""
@@ -105,38 +109,40 @@ def search(
     """
     The best of at most so many programs, which rules lead to. A program that should take more than
     `alpha` times as long as the best one leads nowhere; one that gains less than `GAIN` is not
-    taken. It is the same each time; more plans give no worse a program. `module` is cleaned.
+    taken. Programs of one structural hash are judged once. It is the same each time; more plans
+    give no worse a program. `module` is cleaned.
     """
     clean(module)
     start = _State(module, judge(module), ())
-    best, judged, number = start, 1, 0
-    seen = {_key(module)}
+    best = start
+    judged = {structural_hash(module): start.predicted_s}
+    seen = {fingerprint(module)}
     queue: list[tuple[float, int, _State]] = [(start.predicted_s, 0, start)]
-    while queue and judged < plans:
+    while queue and len(judged) < plans:
         _, _, state = heapq.heappop(queue)
         if state.predicted_s > alpha * best.predicted_s:
             break
         for matcher, op, at, changed in _changed(state.module, matchers):
-            if judged >= plans:
+            if len(judged) >= plans or len(seen) >= MET * plans:
                 break
-            if (key := _key(changed)) in seen:
+            if (written := fingerprint(changed)) in seen:
                 continue
-            seen.add(key)
-            judged, number = judged + 1, number + 1
-            progress(f"{best.predicted_s * 1e6:.1f} us", judged / plans)
-            predicted_s = judge(changed)
+            seen.add(written)
+            if (meant := structural_hash(changed)) not in judged:
+                progress(f"{best.predicted_s * 1e6:.1f} us", len(judged) / plans)
+                judged[meant] = judge(changed)
+            predicted_s = judged[meant]
             step = Taken(matchers[matcher].rule.name, at, predicted_s, matcher, op)
             made = _State(changed, predicted_s, (*state.steps, step), (*state.modules, changed))
             if predicted_s < best.predicted_s:
                 best = made
             if predicted_s <= alpha * best.predicted_s:
-                heapq.heappush(queue, (predicted_s, number, made))
+                heapq.heappush(queue, (predicted_s, len(seen), made))
     progress("", 0.0)
     if start.predicted_s < GAIN * best.predicted_s:
         best = start
-    return Search(
-        start.module, start.predicted_s, best.module, best.steps, best.modules, judged, len(seen)
-    )
+    met = len(judged), len(seen)
+    return Search(start.module, start.predicted_s, best.module, best.steps, best.modules, *met)
 
 
 def matchers_of(module: ModuleOp, rules: Sequence[Rule]) -> list[Matcher]:
@@ -190,7 +196,3 @@ def _changed(
                 if applied(matcher, op_at(copy, number)):
                     clean(copy)
                     yield k, number, place(op), copy
-
-
-def _key(module: ModuleOp) -> str:
-    return hashlib.sha256(str(module).encode()).hexdigest()
