@@ -199,6 +199,8 @@ def _superopt(args: argparse.Namespace) -> int:
     print(found.said(measured))
     if args.output is not None:
         Path(args.output).write_text(portable_text(found.best.clone()), encoding="utf-8")
+    if args.curve is not None:
+        Path(args.curve).write_text(found.csv(), encoding="utf-8")
     return 0
 
 

@@ -260,6 +260,9 @@ def _superopt(to: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     to.add_argument("--measure", action="store_true", help="run each step on random inputs")
     to.add_argument("-o", "--output", metavar="OUT.mlir", help="write the best program")
+    to.add_argument(
+        "--curve", metavar="OUT.csv", help="write what the best one should take, over plans"
+    )
     _add_types(to)
     _add_options(to)
 

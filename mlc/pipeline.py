@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
@@ -32,10 +32,11 @@ from mlc.passes import wellformed
 from mlc.passes.plan.memory.rematerialise import rematerialise
 from mlc.passes.plan.tiling.choose_tiles import LIMIT
 from mlc.passes.plan.tiling.schedule import WANTED
-from mlc.passes.rules.search import Judge
 from mlc.passes.tile.plan_to_tiles import has_words
-from mlc.searched import judge_of, searched
 from mlc.waiting import at
+
+if TYPE_CHECKING:
+    from mlc.passes.rules.search import Judge
 
 SEARCH = Step("superopt", "functions are one, and no rule was applied yet", options=("discover",))
 """`mlc.compile(discover=…)`: no pass, since it judges by what all passes make of a program."""
@@ -157,6 +158,8 @@ def steps_of(level: Level, options: Options) -> tuple[Step, ...]:
 
 def judge_by_plans(options: Options, sizes: Mapping[str, int]) -> Judge:
     """Judges programs by the plans that follow, for these values of symbols."""
+    from mlc.searched import judge_of
+
     return judge_of(options, sizes, partial(_planned, replace(options, discover=None)))
 
 
@@ -173,6 +176,8 @@ def apply_step(step: Step, module: ModuleOp, options: Options, context: Context)
             return module
         module = module.clone()  # as above
     if step is SEARCH:
+        from mlc.searched import searched  # few programs need it
+
         searched(module, options, partial(_planned, replace(options, discover=None)))
         return module
     chosen = {name: getattr(options, name) for name in step.options}

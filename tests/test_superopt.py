@@ -72,6 +72,7 @@ def test_it_computes_the_same(found: Search) -> None:
 
 def test_more_plans_are_no_worse_and_the_same_each_time(found: Search) -> None:
     some = [superopt(levels_of(), RULES, plans=n) for n in (1, 2, 3)]
+    assert [found.best_after(n) for n in (1, 2, 3)] == [search.curve[-1][1] for search in some]
     times = [search.best_s for search in (*some, found)]
     assert times == sorted(times, reverse=True)
     assert [search.judged for search in some] == [1, 2, 3]
@@ -99,11 +100,19 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     levels = levels_of()
     source.write_text(levels.traced)
     command = ["superopt", str(source), "--numerics", "fast", "--plans", "9", "-o", str(best)]
+    command += ["--curve", str(tmp_path / "curve.csv")]
     assert main([*command, "--target", "avx2", "--rules", str(rules)]) == 0
     said = capsys.readouterr().out
     assert "as it is" in said
     assert said.count("product_of_sum") == 2
     assert best.read_text().count("mlc.contract") == 1
+    first, *rows = (tmp_path / "curve.csv").read_text().splitlines()
+    plans, times = zip(*(map(float, row.split(",")) for row in rows), strict=True)
+    assert first == "plans,predicted_us"
+    assert plans[0] == 1
+    assert f"{plans[-1]:.0f} plans judged" in said
+    assert list(plans) == sorted(plans)
+    assert list(times) == sorted(times, reverse=True)
     rules.write_text(TEXT.replace("(add %x, %y)", "(sub %x, %y)"))
     assert main([*command, "--rules", str(rules)]) == 1
     assert "rule product_of_sum is refuted" in capsys.readouterr().err

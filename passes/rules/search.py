@@ -76,11 +76,23 @@ class Search:
     """The program after each step."""
     judged: int
     seen: int
+    curve: tuple[tuple[int, float], ...]
+    """Plans judged, and what the best program so far should take: where that changed."""
 
     @property
     def best_s(self) -> float:
         """What the best program should take."""
         return self.steps[-1].predicted_s if self.steps else self.start_s
+
+    def best_after(self, plans: int) -> float:
+        """What the best program should take, after so many plans: 1 or more."""
+        return next(seconds for n, seconds in reversed(self.curve) if n <= plans)
+
+    def csv(self) -> str:
+        """The curve as a table, to its end."""
+        rows = dict([*self.curve, (self.judged, self.curve[-1][1])])
+        lines = [f"{plans},{seconds * 1e6:.3f}" for plans, seconds in rows.items()]
+        return "\n".join(["plans,predicted_us", *lines]) + "\n"
 
     def said(self, measured: Sequence[float] = ()) -> str:
         """Each step with predicted and, where it was measured, real time."""
@@ -114,7 +126,7 @@ def search(
     """
     clean(module)
     start = _State(module, judge(module), ())
-    best = start
+    best, curve = start, [(1, start.predicted_s)]
     judged = {structural_hash(module): start.predicted_s}
     seen = {fingerprint(module)}
     queue: list[tuple[float, int, _State]] = [(start.predicted_s, 0, start)]
@@ -136,12 +148,13 @@ def search(
             made = _State(changed, predicted_s, (*state.steps, step), (*state.modules, changed))
             if predicted_s < best.predicted_s:
                 best = made
+                curve.append((len(judged), predicted_s))
             if predicted_s <= alpha * best.predicted_s:
                 heapq.heappush(queue, (predicted_s, len(seen), made))
     progress("", 0.0)
     if start.predicted_s < GAIN * best.predicted_s:
         best = start
-    met = len(judged), len(seen)
+    met = len(judged), len(seen), tuple(curve)
     return Search(start.module, start.predicted_s, best.module, best.steps, best.modules, *met)
 
 
