@@ -107,3 +107,16 @@ def whether_something_is_in_an_array(x: Any, n: Any) -> Any:
     """A bool of Python's, whose sums are whole numbers."""
     inside, listed, absent = x[1] in x, x[0] in [n, x[1]], n not in x
     return inside + listed, absent + absent, 2 - (n in (1, 2))
+
+
+@program((V([1.0, 2.0]), i64(2)), (V([0.0, 0.0]), i64(2)), (V([1.0, 2.0]), i64(-1)))
+def a_bool_of_pythons_or_numpys(x: Any, n: Any) -> Any:
+    """`is True` is so of Python's alone, which `and` gives where the first is true."""
+    t = x.any() and (n > 0) is not None
+    match t:
+        case True:
+            return 1
+        case False:
+            return 2
+        case _:
+            return 3

@@ -186,3 +186,20 @@ def f(x, w, n, m, y, d):
     plain, step = compiled_text(text), mlc.compile(compiled_text(text))
     for trips in (0, 1, 2):
         check(called(plain, trips), called(step.reference, trips), False)
+
+
+def test_a_loop_of_numbers_of_two_classes_that_runs_no_trip() -> None:
+    """What begins as a third class keeps it: an int of Python's before floats of his or NumPy's."""
+
+    def f(x: Any, n: Any) -> Any:
+        q = 1
+        for _ in range(n):
+            q += x[0] if x[0] < 1.5 else 1.5
+        return q
+
+    compiled = mlc.compile(f)
+    for first in (0.5, 2.5):
+        x = np.array([first])
+        assert type(compiled(x, 0)) is int
+        for n in (0, 1, 40):
+            assert compiled(x, n) == f(x, n)

@@ -62,8 +62,8 @@ class BindOp(ControlOp):
 
 def symbols_in(op: Operation) -> set[str]:
     """The symbols that an op's own types and properties say."""
-    types = (x.type for x in (*op.operands, *op.results))
-    dims = [d for x in types if isinstance(x, TensorType) for d in shape_of(x)]
+    values = (x for x in (*op.operands, *op.results) if isinstance(x.type, TensorType))
+    dims = [d for x in values for d in shape_of(x.type)]
     for entry in op.properties.values():
         if isinstance(entry, DimsAttr):
             dims += entry.data

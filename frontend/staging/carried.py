@@ -20,6 +20,7 @@ from mlc.frontend.staging.wholes import (
     is_class,
     is_converted,
     python_class,
+    row_of,
     whole_of,
 )
 from mlc.frontend.trace.containers import unflatten
@@ -115,8 +116,11 @@ class Carried:
     def converts(self, k: int) -> bool:
         """Whether a number is another one after no trip than its dtype says after one."""
         leaf, start = self.leaves[k], self.start.leaves[k]
-        if leaf is None or leaf.dims or not self.seen or k in self.wholes:
+        if leaf is None or leaf.dims or not self.seen:
             return False
+        if k in self.wholes:  # a flag says which of two classes it is, of one dtype
+            own = python_class(start)
+            return row_of(start) is not leaf.row or own not in (None, self.wholes[k][1])
         return is_converted(start, leaf)
 
 

@@ -33,6 +33,7 @@ from mlc.frontend.staging.loops import For, While
 from mlc.frontend.staging.truth import negated, truth
 from mlc.frontend.staging.variables import Local, locals_of
 from mlc.frontend.staging.variants import Variants, facts_of
+from mlc.frontend.staging.wholes import has_class
 from mlc.frontend.trace.deferred import Raising, is_deferred
 from mlc.frontend.trace.effects import effects, effects_of, must_wait
 from mlc.frontend.trace.kinds import is_array, is_dict
@@ -215,8 +216,9 @@ class Flow:
         if isinstance(value, bool):
             value, other = other, value
         if isinstance(value, Tracer) and isinstance(other, bool):  # a bool of Python's, or NumPy's
-            pythons = value.weak and not value.dims and value.row.kind == "bool"
-            return pythons and (value if other else Flow.opposite(value))
+            pythons = not value.dims and has_class(value, bool)
+            said = value if other else Flow.opposite(value)
+            return pythons and (said if pythons is True else item(said & Tracer(here(), pythons)))
         if not isinstance(value, Variants):
             return value is other
         return value.asked(lambda option: option is other)

@@ -455,7 +455,7 @@ def put_results(
             made.append(Tracer(here(), value, weak=leaf.weak))
             if whole is not None:
                 made[-1].whole = Whole(whole, c.wholes[k][1])
-            elif c.converts(k):
+            if c.converts(k):
                 put = partial(_put, c.variable, base, made)
                 begun.append((put, made, k, kept))
             if not isinstance(c.variable, Elements):  # after no trip, or after the last one

@@ -160,6 +160,8 @@ def is_converted(start: Any, last: Tracer) -> bool:
 def after_trips(start: Any, last: Tracer, none: Tracer) -> Any:
     """What a loop hands on: where there was no trip, it is what it was before."""
     whole, kind = whole_of(start), python_class(start)
+    if last.whole is not None and (whole is None or whole.kind is not last.whole.kind):
+        return Variants(_chosen(none), (start, last))  # of three classes
     if whole is not None and start.row is last.row:
         last.whole = Whole(here().emit(AndOp, whole.condition, none.value), whole.kind)
     elif whole is None and kind is not None and _is_exact(start, kind, last.row):
