@@ -217,7 +217,7 @@ class Flow:
             value, other = other, value
         if isinstance(value, Tracer) and isinstance(other, bool):  # a bool of Python's, or NumPy's
             pythons = not value.dims and has_class(value, bool)
-            said = value if other else Flow.opposite(value)
+            said: Any = value if other else Flow.opposite(value)
             return pythons and (said if pythons is True else item(said & Tracer(here(), pythons)))
         if not isinstance(value, Variants):
             return value is other
