@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
@@ -48,6 +49,9 @@ class RuleOp(ControlOp):
     """
 
     name = "mlc.rule"
+
+    IS_RIGID: ClassVar[bool] = True  # regions have other arguments and results than the body
+
     kind = prop_def(StringAttr)
     saved = prop_def(StringAttr)  # names of ops, separated by commas
     kept = prop_def(IntegerAttr.constr(eq(i64)))  # how many results, the last ones, are residuals
