@@ -360,7 +360,7 @@ def words_after(dot: DotOp) -> Words:
 
 def _moves_with(view: SSAValue, at: Sequence[Dim], axis: str) -> bool:
     """Whether elements lie side by side along an axis, which the last subscript is."""
-    if view_of(view).layout.data == "strided":
+    if not at or view_of(view).layout.data == "strided":  # of one number nothing moves
         return False
     rest = at[-1] - letter(axis)
     return axis in letters_in(at[-1:]) and axis not in letters_in([rest])

@@ -12,8 +12,11 @@ from xdsl.context import Context
 from xdsl.parser import Parser
 
 import mlc
+from mlc import registry
+from mlc.backends import backend_of
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
+from mlc.dialects.target.known import AVX2
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.words import (
@@ -32,8 +35,12 @@ from mlc.dialects.tile.words import (
     words_at,
 )
 from mlc.executable import compile_module
+from mlc.options import Options
+from mlc.passes.plan.tiling.form_tiles import FormTilesPass
 from mlc.passes.tile.predict import STREAMS
-from mlc.passes.tile.products import refusal
+from mlc.passes.tile.products import WordsOf, refusal
+from mlc.pipeline import prepare
+from mlc.text import parse_text
 from tests.plans import HOSTED, TARGETS, planned, spec
 from tests.sweeps import covering
 
@@ -425,3 +432,31 @@ def test_large_products_keep_to_the_caches(target: str, dtype: str) -> None:
         twice, spec(5000, 5000, dtype=dtype), spec(5000, 5000, dtype=dtype), target=target
     )
     assert "mlc_tile.dot" in str(levels.at("tiles"))
+
+
+ONE_NUMBER = """
+func.func @f(%s: tensor<f32>, %w: tensor<2x1x2xf32>) -> tensor<3x2x1xf32>
+    attributes {mlc.entry, mlc.symbols = []} {
+  %0 = mlc.broadcast "->dcb" %s : tensor<f32> -> tensor<3x1x5xf32>
+  %1 = mlc.slice %0[<2, 0, 1>, <-1, -1, 1>] : tensor<3x1x5xf32> -> tensor<3x1x4xf32>
+  %2 = mlc.conv "dc(2a+2g),hcg->dha" %1, %w
+     : tensor<3x1x4xf32>, tensor<2x1x2xf32> -> tensor<3x2x1xf32>
+  func.return %2 : tensor<3x2x1xf32>
+}
+"""
+
+
+def test_a_factor_may_be_one_number() -> None:
+    """Of which nothing lies beside anything; random programs found it in loops over tiles."""
+    module = parse_text(ONE_NUMBER, "one_number.mlir")
+    options = Options(target=AVX2)
+    prepare(module, options)
+    for stage in ("tensor", "plan"):
+        for step in backend_of(options.target).stage(stage).steps:
+            chosen = registry.load(step.name)()
+            if isinstance(chosen, FormTilesPass):
+                chosen = FormTilesPass(tile=(3, 8))
+            chosen.apply(Context(), module)
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp) and op.schedule is not None]
+    cut = [WordsOf(op, AVX2).problem for op in kernels if refusal(op) is None]
+    assert [problem.a_unit for problem in cut] == ["m"]
