@@ -84,6 +84,9 @@ PROFILE_BEGIN: Final = "mlc_profile_begin"
 PROFILE_END: Final = "mlc_profile_end"
 """Called around kernel number i64 by entries that are profiled: runtime/kernel_clock.ll."""
 
+POINTER_ALIGNMENT: Final = 16
+"""Bytes; what kernels of a GPU take for granted of every array."""
+
 LARGE_RESULT_BYTES: Final = 1 << 20
 """Results from this size on come from the pool of released buffers (decisions.md D12)."""
 

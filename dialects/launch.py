@@ -20,6 +20,14 @@ ARENA: Final = 1
 """Register with the arena's address."""
 FIRST_SIZE: Final = 2
 
+MAP_DTYPES: Final = {
+    "i8": ("UINT8", 0), "f16": ("FLOAT16", 6), "f32": ("FLOAT32", 7), "bf16": ("BFLOAT16", 9),
+}  # fmt: skip
+"""
+Dtype of a tensor map -> what CUtensorMapDataType calls it, and its number there; bytes are those of
+any dtype. SOURCE: cuda.h 13.0
+"""
+
 Arithmetic = Literal[
     "add", "sub", "mul", "div", "min", "max", "and", "select", "eq", "ne", "lt", "le", "gt", "ge"
 ]

@@ -16,10 +16,12 @@ from mlc.cached_property import cached_property
 from mlc.cuda_header import CudaHeader
 from mlc.device import emit_ptx
 from mlc.dialects import abi, launch
+from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.errors import MlcError
 from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, Register, Step, TensorMap
 from mlc.dialects.program import entry_function, result_names
 from mlc.dialects.target.attribute import as_gpu
+from mlc.dialects.target.gpu import STATIC_SHARED_BYTES
 from mlc.error_sites import sites_of
 from mlc.levels import Levels
 from mlc.lowering.gpu import emit_gpu
@@ -27,15 +29,10 @@ from mlc.memory import memory_plan_of
 from mlc.version import __version__
 
 _ALIGNED = 256
-STATIC_BYTES = 48 << 10
-"""Of shared memory that a kernel has without asking. SOURCE: CUDA programming guide"""
-
 _SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "and": "&",
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }  # fmt: skip
-_MAP_DTYPES = {"i8": "UINT8", "f16": "FLOAT16", "f32": "FLOAT32", "bf16": "BFLOAT16"}
-"""Of CU_TENSOR_MAP_DATA_TYPE_…; bytes are those of any dtype."""
 
 
 class CudaProgram:
@@ -109,7 +106,7 @@ class CudaProgram:
             _LOADING.format(
                 name=self.name,
                 count=len(self.kernels),
-                most=STATIC_BYTES,
+                most=STATIC_SHARED_BYTES,
                 copies="".join(
                     f"  ASK(cuMemcpyHtoD(state + {at}, constant{k}, sizeof constant{k}));\n"
                     for k, at in enumerate(self.constants[:-1])
@@ -317,7 +314,7 @@ class _Steps:
 
     def _map(self, x: TensorMap, at: str) -> Iterator[str]:
         """What tells the copy engine of an array. SOURCE: cuda.h, cuTensorMapEncodeTiled"""
-        rank, bytes_of = len(x.sizes), {"i8": 1, "f32": 4}.get(x.dtype, 2)
+        rank, bytes_of = len(x.sizes), named_dtype(x.dtype).bytes
         sizes = ", ".join(f"(cuuint64_t){self.value(n)}" for n in reversed(x.sizes))
         strides = [f"(cuuint64_t){self.value(n)} * {bytes_of}" for n in reversed(x.strides)]
         yield "{"
@@ -325,7 +322,7 @@ class _Steps:
         yield f"  const cuuint64_t strides[] = {{{', '.join(strides) or 0}}};"
         box = ", ".join(map(str, reversed(x.box)))
         yield f"  const cuuint32_t box[] = {{{box}}}, steps[] = {{{', '.join('1' * rank)}}};"
-        kind = f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_DTYPES[x.dtype]}"
+        kind = f"CU_TENSOR_MAP_DATA_TYPE_{launch.MAP_DTYPES[x.dtype][0]}"
         yield f"  ASK(cuTensorMapEncodeTiled((CUtensorMap *)({at}), {kind}, {rank},"
         yield f"      (void *)(uintptr_t){self.value(x.address)}, sizes_, strides, box, steps,"
         yield "      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,"

@@ -8,6 +8,9 @@ from mlc.dialects.dtypes import DType
 from mlc.dialects.target.facts import MathUnit, Roof
 from mlc.lazy_dataclass import dataclass
 
+STATIC_SHARED_BYTES = 48 << 10
+"""That a block has without asking for more when it is started. SOURCE: CUDA programming guide"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class GpuTarget:
@@ -151,7 +154,7 @@ class GpuTarget:
         The most shared memory that code declares. Source: ptxas 13.0, which refuses more except for
         exactly one architecture.
         """
-        return self.shared_bytes_per_block if self.arch_specific else 48 << 10
+        return self.shared_bytes_per_block if self.arch_specific else STATIC_SHARED_BYTES
 
     @property
     def math_unit(self) -> MathUnit:

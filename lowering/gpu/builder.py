@@ -11,15 +11,12 @@ from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import ComplexType, IntegerAttr, MemRefType, VectorType, i32, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from mlc.dialects import gpu
+from mlc.dialects import abi, gpu
 from mlc.dialects.complex_ops import PairOp, PartOp
 from mlc.dialects.lanes import lanes_of
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import INDEX, Index, parted
 from mlc.lowering.loops.builder import LoopBuilder, item_bytes
-
-POINTER_ALIGNMENT = 16
-"""Bytes to which the runtime aligns every buffer that a kernel gets."""
 
 MAX_GRID_Y = 65_535
 """Source: CUDA C++ Programming Guide, technical specifications; grid.x reaches 2^31 - 1."""
@@ -232,7 +229,7 @@ class GpuBuilder(LoopBuilder):
         offset = math.gcd(
             *(self.divisor(i) * self.divisor(s) for i, s in zip(at, strides, strict=True))
         )
-        aligned = math.gcd(offset * item, POINTER_ALIGNMENT, lanes * item)
+        aligned = math.gcd(offset * item, abi.POINTER_ALIGNMENT, lanes * item)
         if aligned > item:
             op.attributes["alignment"] = IntegerAttr(aligned, i64)
 

@@ -15,6 +15,7 @@ from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import F32, dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import GpuTarget
+from mlc.dialects.target.gpu import STATIC_SHARED_BYTES
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.order import Order
 from mlc.dialects.tensor.reduce import ContractOp, Product
@@ -62,7 +63,6 @@ MOST_SHARES, LEAST_STEPS = 32, 2  # of the summed elements, and steps of each
 SUM_SECONDS, STEP_SECONDS, RESULT_SECONDS = 5.7e-12, 6e-7, 3e-8
 """Of a sum of a tile where time for one is 1, of a step that waits for memory, and of a result"""
 FOLD_SECONDS, SHARE_SECONDS = 2.5e-6, 1e-11  # to add shares: a kernel, and each element of them
-STATIC = 48 << 10  # bytes that a block has by declaration. SOURCE: CUDA programming guide
 
 
 def gpu_schedules(nest: Nest | None, kernel: KernelOp, target: GpuTarget) -> Iterator[Schedule]:
@@ -226,7 +226,9 @@ def _in_parts(
         least = max(parts, BLOCK_THREADS // min(rows, columns))
         depths = (deep >> n for n in range(8) if deep >> n >= least)
         shared = ((n, item * (n * (rows + columns + 8) + parts * rows * columns)) for n in depths)
-        depth = next((n for n, size in shared if n < 2 * sizes.k and size <= STATIC), least)
+        depth = next(
+            (n for n, size in shared if n < 2 * sizes.k and size <= STATIC_SHARED_BYTES), least
+        )
         high = rows * columns * parts // (4 * BLOCK_THREADS)
         stage = Stage(rows, columns, depth, rows=high, columns=4, parts=parts)
         yield _Cut(stage, each, read)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mlc.dialects.dtypes import named_dtype
-from mlc.dialects.launch import TensorMap
+from mlc.dialects.launch import MAP_DTYPES, TensorMap
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.layout import function_address
 
@@ -19,7 +19,6 @@ _PORTABLE_AND_MAPPED = 3  # CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
 _EVENT_DISABLE_TIMING = 2
 
 _MOST_SHARED_BYTES = 8  # CUfunction_attribute
-_MAP_DTYPES = {"i8": 0, "f16": 6, "f32": 7, "bf16": 9}  # CUtensorMapDataType; 0: bytes
 _SWIZZLE_128, _PROMOTE_256 = 3, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
 
 _PROGRAMMATIC = (1, 0, 1, 0, 0, 0, 0, 0)
@@ -148,7 +147,7 @@ class NativeDriver:
         try:
             self._call(
                 "cuTensorMapEncodeTiled",
-                *(place, _MAP_DTYPES[x.dtype], rank, address, sizes, strides, box, steps),
+                *(place, MAP_DTYPES[x.dtype][1], rank, address, sizes, strides, box, steps),
                 *(0, _SWIZZLE_128, _PROMOTE_256, 0),
             )
         except _DriverError as error:

@@ -47,7 +47,6 @@ ArenaBytes = Callable[[Sequence[int]], int]
 """Values of the symbols -> bytes of what is between kernels."""
 
 MOST_REPLAYS = 64  # calls of a program with different sizes, on different streams
-POINTER_ALIGNMENT = 16  # bytes; what kernels take for granted of every buffer
 
 
 @dataclass(frozen=True)
@@ -149,8 +148,8 @@ class LoadedProgram:
     ) -> None:
         """
         A call on memory of the device, whose addresses nobody checks: multiples of
-        `POINTER_ALIGNMENT`; arrays without gaps; a size for each symbol. A result that is written
-        over an argument has its address.
+        `abi.POINTER_ALIGNMENT`; arrays without gaps; a size for each symbol. A result that is
+        written over an argument has its address.
         """
         self.check_error()
         self._calls += 1
@@ -237,16 +236,16 @@ class LoadedProgram:
             if spec.kind != "array":
                 numbers = self._numbers.get(self._stream)
                 if numbers is None:
-                    total = POINTER_ALIGNMENT * len(values)
+                    total = abi.POINTER_ALIGNMENT * len(values)
                     numbers = self._device.pool.take(total, self._stream)
                     self._numbers[self._stream] = numbers
-                found[k] = numbers.pointer + POINTER_ALIGNMENT * k
+                found[k] = numbers.pointer + abi.POINTER_ALIGNMENT * k
                 self.write_number(found[k], values[k])
         return found
 
     def _in_place(self, array: View, keep: list[Block]) -> int:
         """Where an array is; a copy where kernels cannot begin there."""
-        if array.pointer % POINTER_ALIGNMENT == 0 or not array.contiguous:
+        if array.pointer % abi.POINTER_ALIGNMENT == 0 or not array.contiguous:
             return array.pointer
         size_bytes = array.row.bytes * math.prod(array.shape)
         block = self._device.pool.take(size_bytes, self._stream)

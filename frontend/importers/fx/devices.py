@@ -8,13 +8,11 @@ from importlib import import_module
 from struct import Struct
 from typing import Any
 
+from mlc.dialects.abi import POINTER_ALIGNMENT
 from mlc.frontend.importers.fx.run import Refused
 
 Node = Any
 Tensor = Any
-
-ALIGNMENT = 16
-"""Bytes; what kernels of a GPU take for granted of every array."""
 
 
 def one_device(nodes: Sequence[Node]) -> Any:
@@ -69,7 +67,7 @@ class DeviceEntry:
 
 def aligned(tensors: list[Tensor]) -> list[tuple[int, Tensor]]:
     """Puts copies where kernels of a GPU cannot begin; the places, and what was there."""
-    found = [(k, x) for k, x in enumerate(tensors) if x.data_ptr() % ALIGNMENT]
+    found = [(k, x) for k, x in enumerate(tensors) if x.data_ptr() % POINTER_ALIGNMENT]
     for k, x in found:
         tensors[k] = x.clone()
     return found

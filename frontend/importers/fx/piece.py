@@ -83,12 +83,13 @@ class Piece:
         self.assumed = signature.assumed
         torch = import_module("torch")
         self._empty, self._data_ptr = torch.empty_strided, torch.Tensor.data_ptr
-        if self.device.type == "cpu":
-            entry, results = executable.entry, len(signature.results)
-            self._entry = PointerEntry(entry, len(signature.args), results)
-        else:
+        self._on_gpu = self.device.type == "cuda"
+        if self._on_gpu:
             self._empty = partial(torch.empty_strided, device=self.device)
             self._entry = DeviceEntry(executable.entry, len(self.symbols), self.device)
+        else:
+            entry, results = executable.entry, len(signature.results)
+            self._entry = PointerEntry(entry, len(signature.args), results)
         self._copied = [k for k, form in enumerate(self.forms) if not form.dense]
         self._gaps = [k for k, form in enumerate(self.results) if not form.dense]
         self._made = [_Made(node.meta["val"], form.dense)
@@ -115,7 +116,7 @@ class Piece:
         """The results, for tensors in the order of `inputs`."""
         for k in self._copied:
             tensors[k] = tensors[k].contiguous()
-        moved = [] if self.device.type == "cpu" else aligned(tensors)
+        moved = aligned(tensors) if self._on_gpu else ()
         sizes, shapes = self._fixed or self._plan(symbols)
         results = [self._empty(size, step, dtype=kind) for size, step, kind in shapes]
         if self.written or self.extra:
