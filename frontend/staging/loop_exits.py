@@ -119,13 +119,7 @@ def finished(
     if ended is True:
         return otherwise()
 
-    def run() -> Exit | None:
-        if code is None:
-            return staged_branch(ended, (otherwise, None), None, local, later=False)
-        return after(
-            code,
-            lambda: staged_branch(ended, (otherwise, None), None, local, later=False),
-            local,
-        )
+    def ends() -> Exit | None:
+        return staged_branch(ended, (otherwise, None), None, local, later=False)
 
-    return run()
+    return ends() if code is None else after(code, ends, local)

@@ -86,14 +86,13 @@ def _type(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _of_class(value: Tracer, asked: Any) -> Any:
     """What is asked of the class that a value has for Python."""
-    from mlc.frontend.staging.wholes import options, whole_of
+    from mlc.frontend.staging.wholes import options, python_class, whole_of
 
     if value.ndim or value in here().inputs:
         return asked(np.ndarray)
     if (whole := whole_of(value)) is not None and here().visible(whole.condition):
         return options(value).apply(lambda option: _of_class(option, asked))
-    python = {"int": int, "uint": int, "float": float, "bool": bool, "complex": complex}
-    return asked(python[value.row.kind] if value.weak else value.row.numpy.type)
+    return asked(python_class(value) or value.row.numpy.type)
 
 
 def _length(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
