@@ -160,11 +160,12 @@ def judge_by_plans(options: Options, sizes: Mapping[str, int]) -> Judge:
     """Judges programs by the plans that follow, for these values of symbols."""
     from mlc.searched import judge_of
 
-    return judge_of(options, sizes, partial(_planned, replace(options, discover=None)))
+    return judge_of(options, sizes, partial(_planned, options))
 
 
 def _planned(options: Options, module: ModuleOp) -> ModuleOp:
-    return run_pipeline(module, options, until="plan")
+    """The plan of a program that a search has met: there is no other search for it."""
+    return run_pipeline(module, replace(options, discover=None), until="plan")
 
 
 def apply_step(step: Step, module: ModuleOp, options: Options, context: Context) -> ModuleOp:
@@ -178,7 +179,7 @@ def apply_step(step: Step, module: ModuleOp, options: Options, context: Context)
     if step is SEARCH:
         from mlc.searched import searched  # few programs need it
 
-        searched(module, options, partial(_planned, replace(options, discover=None)))
+        searched(module, options, partial(_planned, options))
         return module
     chosen = {name: getattr(options, name) for name in step.options}
     if step.name == "mlc-rematerialise" and LIMIT in module.attributes:
