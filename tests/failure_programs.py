@@ -135,6 +135,39 @@ def unread(x: Any, n: Any) -> Any:
     return x.sum()
 
 
+@failing((X, 2, 1.0), (X, 9, 1.0), (X, 9, -1.0), (X, 0, 1.0))
+def unread_in_branches(x: Any, n: Any, c: Any) -> Any:
+    if c > 0:
+        x[n]
+        if n < 3:
+            y = 7 // n
+            y = np.zeros(2)
+            y[n - 2] = 1.0
+    return x.sum()
+
+
+@failing((X, 1), (X, 2), (X, 0))
+def unread_in_loops(x: Any, n: Any) -> Any:
+    for k in range(3):
+        x[k * n]
+    k = n
+    while k < 4:
+        k += 1
+        x[np.array([0, 4 - k])]
+        if x[0] < 0:
+            6 % (k - 4)
+    return k
+
+
+@failing((X, np.int64(0)), (X, np.int64(2)))
+def lines_in_a_loop_before_an_index(x: Any, n: Any) -> Any:
+    w = np.ones(4)
+    for k in range(4):
+        print("trip", k, x[k])
+        w[n + k] = 2.0
+    return w
+
+
 @failing((X, 2), (X, 0))
 def unread_division(x: Any, n: Any) -> Any:
     1 // n
@@ -266,3 +299,58 @@ def read_in_its_trip(x: Any, c: Any) -> Any:
             break
         total = total + b
     return x, total
+
+
+@counting((X, 1.0), (X, -1.0))
+def floats_beside_others(x: Any, c: Any) -> Any:
+    a, b, d, z = 0.5, 0.1, float(x[0]), 1
+    if c > 0:
+        a = b = np.float32(1.5)
+        d, z = x.astype(np.float32)[1], 2j
+    return a, a * 1.1, b, b * 1.1, np.sin(b), d / 3, d * np.float32(2), z, z * 3
+
+
+@counting(*TRIPS)
+def largest_of_float32(x: Any, n: Any) -> Any:
+    largest, scale, w = -np.inf, 0.1, x.astype(np.float32)
+    for k in range(n):
+        if w[k] > largest:
+            largest = w[k]
+            scale = scale + largest
+    return largest, scale, scale * 2
+
+
+@counting(*TRIPS)
+def complex_beside_float(x: Any, n: Any) -> Any:
+    z, d = 0, 0.5
+    for k in range(n):
+        if abs(z) > 2:
+            break
+        z = z * z + complex(x[0], 1.0)
+        if k > 0:
+            d = d * z
+    return z, z * 2, d, d / 3, d + x[0]
+
+
+@counting((X, 0.5), (X, 3.0), (X, -9.0))
+def sums_of_none(x: Any, c: Any) -> Any:
+    a, b = sum(e for e in x if e > c), sum(float(e) for e in x if e > c)
+    w = sum(e for e in x.astype(np.float32) if e > c)
+    rows = [x * e for e in x if e > c]
+    return a, a / 3, b, b * 2, w, w * 1.1, sum((e for e in x if e > c), 1), sum(rows)
+
+
+@counting(*TRIPS)
+def classes_through_loops(x: Any, n: Any) -> Any:
+    q, t, a, b, c = 1, x[2] > 0, 0.0, x[1], x[0]
+    if x[0] > n - 2:
+        q = q / 2
+    r = q
+    for _ in range(n):
+        q = q * 2
+        a, (b, c) = c, (a, b)
+        b = x[1] * 1.0
+    for v in x:
+        if v > 0:
+            r += t
+    return q, r, a, b, c

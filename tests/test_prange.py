@@ -82,6 +82,13 @@ def last_values(x: Any) -> Any:
     return t, s, i
 
 
+def no_trips(x: Any) -> Any:
+    t = 1.5
+    for i in mlc.prange(x.shape[0] % 1):
+        t += x[i, 0]
+    return t
+
+
 def by_columns(x: Any) -> Any:
     out = np.zeros(x.shape[1])
     for j in mlc.prange(x.shape[1]):
@@ -117,6 +124,7 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     flattened,
     in_place,
     last_values,
+    no_trips,
     by_columns,
     within_steps,
     row_sums,

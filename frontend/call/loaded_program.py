@@ -68,9 +68,8 @@ class Ready:
         error would have come first, Python says what a call does that fails.
         """
         program, effects = self.program, self.program.outcome
-        changes = bool(program.written or program.stores)
-        doubtful = (changes and bool(errors)) or (effects is not None and effects.unread)
-        doubtful = doubtful or (len(errors) > 1 and not program.tells)
+        does = bool(program.written or program.stores or program.tells)
+        doubtful = len(errors) > (0 if does else 1) or (effects is not None and effects.unread)
         self.again = program.may_run_as_python and doubtful
         if self.again and effects is not None and program.tells:
             effects.waits = True

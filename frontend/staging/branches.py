@@ -55,6 +55,7 @@ from mlc.frontend.trace.effects import Raised
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.unread import asked_in
 
 RETURNED = frozenset({RETURNS})
 
@@ -286,6 +287,8 @@ def _kept_or_filled(value: Any, results: list[SSAValue]) -> Any:
 
 def _emit(join: Join) -> list[SSAValue]:
     """The results: by `select` where both ways are cheap numbers, else by `mlc.if`."""
+    if not join.pairs and (asked := asked_in(join.blocks)):
+        join.arrays(*asked)  # an error, if nothing else, may come of them
     if not join.pairs:
         return []
     ops = [op for block in join.blocks for op in block.ops]

@@ -49,8 +49,12 @@ class Carried:
     @staticmethod
     def of(variable: Variable, alone: bool = False) -> Carried:
         """With numbers lifted, where the loop will stand."""
-        start = Held.of(variable.get())
-        found = Carried(variable, start, True, [lifted(x) for x in start.leaves], alone)
+        return Carried.started(variable, Held.of(variable.get()), alone)
+
+    @staticmethod
+    def started(variable: Variable, start: Held, alone: bool = False) -> Carried:
+        """Of a variable that starts as something."""
+        found = Carried(variable, start, True, [_lifted(x) for x in start.leaves], alone)
         return found.with_wholes(start)
 
     @staticmethod
@@ -119,7 +123,8 @@ class Carried:
         if leaf is None or leaf.dims or not self.seen:
             return False
         if k in self.wholes:  # a flag says which of two classes it is, of one dtype
-            own = python_class(start)
+            whole = whole_of(start)
+            own = python_class(start) if whole is None else whole.kind
             return row_of(start) is not leaf.row or own not in (None, self.wholes[k][1])
         return is_converted(start, leaf)
 
@@ -135,6 +140,7 @@ def without_asked(
 ) -> list[Carried]:
     """What is carried, but for whether numbers are Python's that surely are not after a trip."""
     made: list[Carried] = []
+    given_on = {w.condition for end in ends for x in end.leaves if (w := whole_of(x)) is not None}
     place = first
     for c, end in zip(carried, ends, strict=True):
         kept = dict(c.wholes)
@@ -147,6 +153,7 @@ def without_asked(
                 whole_of(last) is None
                 and python_class(last) is None
                 and not argument.uses.get_length()
+                and argument not in given_on
             ):
                 block.erase_arg(argument)
                 place -= 1
@@ -168,7 +175,7 @@ def take_unseen(block: Block, found: Sequence[Carried]) -> bool:
     return True
 
 
-def lifted(leaf: Any) -> Tracer | None:
+def _lifted(leaf: Any) -> Tracer | None:
     if not is_number_or_array(leaf):
         return None
     found = lift(leaf)

@@ -400,6 +400,8 @@ class For:
         if self.leaving:
             message = "a loop over mlc.prange is left by break or return; its trips have no order."
             raise located(NotSupportedError, message, remedy="Go over range(…).")
+        if items.known and not items.count:
+            return self.otherwise() if self.otherwise else None
         if not items.checked or here().marks is not None:
             with here().trips_at_once():
                 return self._traced(items, local)

@@ -26,7 +26,7 @@ from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import common_dtype, convert, lift
 from mlc.frontend.staging.alike import alike
-from mlc.frontend.staging.carried import Carried, asking, lifted, take_unseen, without_asked
+from mlc.frontend.staging.carried import Carried, asking, take_unseen, without_asked
 from mlc.frontend.staging.expected import expected, is_number, is_visible, key_of, unchanged
 from mlc.frontend.staging.joins import (
     UNBOUND,
@@ -254,8 +254,7 @@ def _found(
         if start is not UNBOUND:
             found.append(_checked(Carried.of(variable, variable.name in alone), end))
         elif (wide := widened(Held.of(start), end, variable.name)) is not None:
-            held = Held.of(wide)
-            found.append(Carried(variable, held, True, [lifted(x) for x in held.leaves]))
+            found.append(Carried.started(variable, Held.of(wide)))
         elif runs:
             found.append(Carried.unseen(variable, end))
     arrays = (x for x in trip.journal.arrays if id(x) not in known and is_visible(x))
@@ -294,8 +293,7 @@ def _checked(carried: Carried, end: Held) -> Carried:
         return Carried.unseen(carried.variable, end)
     wide = widened(carried.start, end, carried.variable.name)
     if wide is not None and carried.start.structure != end.structure:
-        start = Held.of(wide)
-        return replace(carried, start=start, leaves=[lifted(x) for x in start.leaves])
+        return Carried.started(carried.variable, Held.of(wide), carried.alone)
     if carried.start.structure != end.structure:
         name = carried.variable.name
         raise Peel(name, described(carried.start.value), described(end.value))

@@ -48,9 +48,10 @@ def python_class(leaf: Any) -> type[Any] | None:
 
 
 def kind_of(leaf: Any, row: DType) -> type[Any] | None:
-    """int or bool, of one of Python's numbers that is such a one, where `row` is another dtype."""
+    """The class of one of Python's numbers, where `row` is a dtype of what its class is part of."""
     kind = python_class(leaf)
-    return kind if kind in (bool, int) and _ROWS[kind] is not row else None
+    part = kind in (bool, int) or (kind is float and row.kind == "complex")
+    return kind if part and kind is not None and _ROWS[kind] is not row else None
 
 
 def class_apart(last: Any, leaf: Tracer) -> type[Any] | None:
@@ -104,10 +105,19 @@ def _can_tell(classes: set[type[Any] | None], row: DType) -> bool:
 
 
 def is_lost(x: Any, y: Any) -> bool:
-    """Whether an integer of Python's is another one in the dtype that both have in common."""
-    numbers = [v for v in (x, y) if type(v) is int]
-    row = common_dtype("a choice", (x, y)) if numbers and row_of(x) is not row_of(y) else None
-    return row is not None and not all(_is_exact(v, int, row) for v in numbers)
+    """Whether a number of Python's is another one in the dtype that both have in common."""
+    kinds = [python_class(v) for v in (x, y)]
+    if row_of(x) is row_of(y) or not any(kinds):
+        return False
+    row = common_dtype("a choice", (x, y))
+    return any(_may_be_lost(v, kind, row) for v, kind in zip((x, y), kinds, strict=True))
+
+
+def _may_be_lost(leaf: Any, kind: type[Any] | None, row: DType) -> bool:
+    """Integers that the program computes are those that a loop carries as the dtype."""
+    if kind is int or kind is bool:
+        return type(leaf) is int and not _is_exact(leaf, kind, row)
+    return kind is not None and not _is_exact(leaf, kind, row)
 
 
 def _kinds(leaves: Sequence[Any], row: DType) -> set[type[Any]]:
@@ -131,9 +141,10 @@ def open_class(leaves: Sequence[Any], row: DType, apart: bool) -> type[Any] | No
     kinds = _kinds(leaves, row)
     known = [python_class(leaf) for leaf in leaves]
     if not kinds and None in known and not here().at_once:
-        wholes = [x.kind for leaf in leaves if (x := whole_of(leaf)) is not None]
-        found = {x for x in (*known, *wholes) if x is not None}
-        kinds = {x for x in found if apart or row in _HOLD[x]}
+        kinds = {x.kind for leaf in leaves if (x := whole_of(leaf)) is not None}
+        for leaf, kind in zip(leaves, known, strict=True):
+            if kind is not None and (apart or row in _HOLD[kind] or _is_exact(leaf, kind, row)):
+                kinds.add(kind)
     return kinds.pop() if len(kinds) == 1 else None
 
 
@@ -161,13 +172,13 @@ def after_trips(start: Any, last: Tracer, none: Tracer) -> Any:
     """What a loop hands on: where there was no trip, it is what it was before."""
     whole, kind = whole_of(start), python_class(start)
     if last.whole is not None and (whole is None or whole.kind is not last.whole.kind):
-        return Variants(_chosen(none), (start, last))  # of three classes
+        return Variants(number_of_first(none), (start, last))  # of three classes
     if whole is not None and start.row is last.row:
         last.whole = Whole(here().emit(AndOp, whole.condition, none.value), whole.kind)
     elif whole is None and kind is not None and _is_exact(start, kind, last.row):
         last.whole = Whole(none.value, kind)
     else:
-        return Variants(_chosen(none), (start, last))
+        return Variants(number_of_first(none), (start, last))
     return last
 
 
@@ -181,7 +192,7 @@ def _is_exact(leaf: Any, kind: type[Any], row: DType) -> bool:
         return np.asarray(leaf).astype(row.numpy).item() == leaf or leaf != leaf
 
 
-def _chosen(first: Tracer) -> Tracer:
+def number_of_first(first: Tracer) -> Tracer:
     """The number of the first of two options where `first` holds, else of the second."""
     zero, one = number(0, I64), number(1, I64)
     return Tracer(here(), here().emit(SelectOp, first.value, zero, one))
@@ -302,7 +313,10 @@ def _with_options(operands: Sequence[Any], places: Sequence[int]) -> list[Any]:
 
 def options(x: Tracer) -> Variants:
     """A number that may be one of Python's as a value with options."""
+    from mlc.frontend.numpy.complexes import real
+
     assert x.whole is not None
-    python = Tracer(here(), convert(x.value, _ROWS[x.whole.kind]), weak=True)
-    chosen = _chosen(Tracer(here(), x.whole.condition))
+    part: Any = x if x.row.kind != "complex" or x.whole.kind is complex else real(x)
+    python = Tracer(here(), convert(part.value, _ROWS[x.whole.kind]), weak=True)
+    chosen = number_of_first(Tracer(here(), x.whole.condition))
     return Variants(chosen, (python, Tracer(here(), x.value, weak=x.weak)))

@@ -10,17 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from mlc.frontend.numpy.elementwise import less_equal
 from mlc.frontend.staging import counted
 from mlc.frontend.staging.counted import Counted, as_array, counted_of, is_counted
 from mlc.frontend.staging.flow import Flow
 from mlc.frontend.staging.list_methods import keys_of, method_of, ordered
 from mlc.frontend.staging.twins import check_twins
-from mlc.frontend.staging.variants import narrowed_in
+from mlc.frontend.staging.variants import Variants, narrowed_in
+from mlc.frontend.staging.wholes import are_alike, number_of_first
 from mlc.frontend.trace.kinds import class_of
 from mlc.frontend.trace.ordered_calls import MISS, call_ordering
 from mlc.frontend.trace.stores import check_method
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.value import Whole
 
 
 def call_counted(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -109,6 +112,19 @@ def _extreme(name: str) -> Callable[..., Any]:
 
 
 def _sum(held: Counted, start: Any = 0) -> Any:
+    """Of none it is what it starts with, which is not of the others' class."""
+    if isinstance(held.count, int):
+        return _total(held, start) if held.count else start
+    found, none = _total(held, start), less_equal(held.count, 0)
+    if found.ndim == np.ndim(start) and are_alike(start, found):
+        return found
+    if found.ndim or type(start) is not int or start:
+        return Variants(number_of_first(none), (start, found))
+    found.whole = Whole(none.value, int)
+    return found
+
+
+def _total(held: Counted, start: Any) -> Any:
     rows = held.rows
     if not isinstance(rows, Tracer):
         held.fail()

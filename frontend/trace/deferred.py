@@ -208,7 +208,7 @@ def _recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
 def _whole_maker(k: int, weak: bool, kind: type[Any]) -> Maker:
     def make(found: Found) -> Any:
         if found[k + 1]:
-            return kind(found[k])
+            return kind(found[k] if kind is complex else found[k].real)
         return found[k].item() if weak else found[k]
 
     return make

@@ -5,37 +5,95 @@ Checks whose values nothing reads: `x[n]` raises IndexError also where the eleme
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from functools import reduce
+from functools import partial, reduce
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue, SSAValues
 
-from mlc.dialects.dims import shape_of
-from mlc.dialects.dtypes import I64
+from mlc.dialects.dims import shape_of, tensor_type
+from mlc.dialects.dtypes import BOOL, I64, dtype_of
 from mlc.dialects.tensor.calls import FunctionUse, uses_of_functions
-from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.comparison import ConvertOp
+from mlc.dialects.tensor.control import INDEX, ControlOp, YieldOp, yield_of
+from mlc.dialects.tensor.create import full
+from mlc.dialects.tensor.elementwise import AddOp
+from mlc.dialects.tensor.letters import ALPHABET
+from mlc.dialects.tensor.library import LibraryOp
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.frontend.trace.trace import Trace
-from mlc.frontend.trace.tracer import Tracer
+
+Question = tuple[object, ...]
+"""What a check asks."""
 
 
 def unread_checks(trace: Trace, results: Sequence[SSAValue]) -> tuple[list[SSAValue], bool]:
     """
-    What no result needs of what may fail: of numbers outside of loops and branches a number that is
-    made of them, as a result to have; and whether there are others, which passes drop.
+    What no result needs of what may fail: a number that is made of it, as a result to have; and
+    whether there is more, which passes drop: in functions that are used, in tests of loops.
     """
     if not trace.checks:
         return [], False
     from mlc.passes.tensor.dce import needed
 
-    read = needed(trace.block, results)
-    checks = [op for op in trace.block.walk() if isinstance(op, TensorOp) and op.may_fail]
-    outside = {op for op in checks if op.parent is trace.block}
-    asked = {_question(op) for op in outside if op.results[0] in read}
-    unread = [op for op in checks if op.results[0] not in read and _question(op) not in asked]
-    numbers = [op for op in unread if op in outside and not shape_of(op.results[0].type)]
-    once = {_question(op): op.results[0] for op in numbers}
-    hidden = any(_is_unread_in(use, read, trace) for use in uses_of_functions(trace.block))
-    others = hidden or len(numbers) < len(unread)
-    return [_together(trace, [*once.values()])] if once else [], others
+    unread = _Unread(needed(trace.block, results))
+    hidden = any(_is_unread_in(x, unread.read, trace) for x in uses_of_functions(trace.block))
+    total = unread.total(trace.block, frozenset())
+    return [] if total is None else [total], hidden or unread.left
+
+
+def asked_in(blocks: Sequence[Block]) -> list[SSAValue]:
+    """Numbers that are made of what may fail in blocks, one for each; none where nothing may."""
+    totals = [_Unread(()).total(block, frozenset()) for block in blocks]
+    if all(x is None for x in totals):
+        return []
+    return [_sum(block, [*filter(None, [x])]) for block, x in zip(blocks, totals, strict=True)]
+
+
+class _Unread:
+    """Of one program; `read`: what its results need."""
+
+    def __init__(self, read: Container[SSAValue]) -> None:
+        self.read = read
+        self.left = False  # whether something stays unread
+
+    def total(self, block: Block, asked: frozenset[Question]) -> SSAValue | None:
+        """
+        The sum of what a block and the regions in it ask and nobody reads. `asked`: what has been
+        asked wherever the block runs.
+        """
+        own = [op for op in block.ops if _is_check(op)]
+        asked |= {_question(op) for op in own if op.results[0] in self.read}
+        once = {_question(op): op for op in reversed(own)}
+        unread = {question: op for question, op in once.items() if question not in asked}
+        asked |= unread.keys()
+        values = [op.results[0] for op in unread.values() if not isinstance(op, LibraryOp)]
+        self.left = self.left or len(values) < len(unread)
+        inside = [self._of_regions(op, asked) for op in block.ops if isinstance(op, ControlOp)]
+        values += filter(None, inside)
+        return _sum(block, values) if values else None
+
+    def _of_regions(self, op: ControlOp, asked: frozenset[Question]) -> SSAValue | None:
+        """A result more of an op: the sum of what its regions ask, in all trips."""
+        others = [block for block in op.blocks if op.IS_RIGID or block not in op.yielding()]
+        self.left = self.left or any(self._asks(block) for block in others)
+        if op.IS_RIGID:
+            return None
+        totals = [self.total(block, asked) for block in op.yielding()]
+        if all(x is None for x in totals):
+            return None
+        if op.repeats:
+            op.operands = [*op.operands, full(_before(op), 0, I64, ())]
+            for block in op.blocks:
+                block.insert_arg(INDEX, len(block.args))
+        for block, x in zip(op.yielding(), totals, strict=True):
+            end = yield_of(block)
+            found = [*filter(None, [x]), *(block.args[-1:] if op.repeats else ())]
+            end.operands = [*end.operands, _sum(block, found)]
+        op.results = SSAValues([*op.results, OpResult(INDEX, op, len(op.results))])
+        return op.results[-1]
+
+    def _asks(self, block: Block) -> bool:
+        return any(_is_check(op) and op.results[0] not in self.read for op in block.walk())
 
 
 def _is_unread_in(use: FunctionUse, read: Container[SSAValue], trace: Trace) -> bool:
@@ -52,7 +110,7 @@ def _is_unread_in(use: FunctionUse, read: Container[SSAValue], trace: Trace) -> 
     )
 
 
-def _question(op: Operation) -> tuple[object, ...]:
+def _question(op: Operation) -> Question:
     """What is asked: two ops that ask the same fail together."""
     return type(op), *map(_number, op.operands), *(x.type for x in op.results)
 
@@ -65,10 +123,30 @@ def _number(value: SSAValue) -> object:
     return type(op), *sorted(op.properties.items(), key=lambda x: x[0])
 
 
-def _together(trace: Trace, numbers: Sequence[SSAValue]) -> SSAValue:
-    from mlc.frontend import numpy as names
-    from mlc.frontend.numpy.values import convert
+def _is_check(op: Operation) -> bool:
+    return isinstance(op, TensorOp) and op.may_fail
 
-    with trace.inside(trace.block):
-        whole = [Tracer(trace, convert(x, I64)) for x in numbers]
-        return reduce(names.add, whole).value
+
+def _before(op: Operation) -> OpBuilder:
+    block = op.parent
+    assert block is not None
+    return OpBuilder(lambda new: block.insert_op_before(new, op))
+
+
+def _sum(block: Block, values: Sequence[SSAValue]) -> SSAValue:
+    """An integer that is made of all of the values, at the end of their block."""
+    end = block.last_op
+    b = _before(end) if isinstance(end, YieldOp) else OpBuilder(block.add_op)
+    if not values:
+        return full(b, 0, I64, ())
+    return reduce(partial(b, AddOp), (_whole(b, x) for x in values))
+
+
+def _whole(b: OpBuilder, x: SSAValue) -> SSAValue:
+    """An integer that is made of all elements."""
+    shape = shape_of(x.type)
+    dtype = dtype_of(tensor_of(x).element_type)
+    for kind in () if dtype is I64 else (I64,) if dtype.kind == "int" else (BOOL, I64):
+        x = x if dtype is kind else b(ConvertOp, x, declared=tensor_type(kind.ir, shape))
+    letters = ALPHABET[: len(shape)]
+    return b(ReduceOp, x, monoid="sum", letters=f"{letters}->") if shape else x

@@ -6,7 +6,7 @@ one, or one of several that branches chose.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -94,10 +94,16 @@ class Either:
             found = self._chosen(condition, array.value, found)
         return found
 
-    def write(self, new: SSAValue) -> None:
-        """Writes to the one that it is."""
+    def write(self, new: SSAValue, views: Sequence[View]) -> None:
+        """Writes to the one that it is, in a part: of views, innermost first. No other is read."""
         for array, condition in self.sides:
-            array.write(self._chosen(condition, new, array.value))
+            around = [array.value]
+            for view in reversed(views):
+                around.append(view.get(around[-1]))
+            made = self._chosen(condition, new, around.pop())
+            for view in views:
+                made = view.put(around.pop(), made)
+            array.write(made)
 
     @staticmethod
     def _chosen(condition: SSAValue, then: SSAValue, otherwise: SSAValue) -> SSAValue:
@@ -108,7 +114,7 @@ class Either:
 
 @dataclass(frozen=True)
 class Whole:
-    """Where a number is one of Python's, int or bool, and not what its dtype says."""
+    """Where a number is one of Python's, and not what its dtype says."""
 
     condition: SSAValue
     kind: type[Any]
@@ -283,15 +289,16 @@ class Value:
     def write(self, new: SSAValue) -> None:
         """The array's elements become those of `new`, also in what this is a view of."""
         written: list[tuple[Value, SSAValue]] = [(self, new)]
-        at = self
+        at, part, views = self, new, list[View]()
         at._may_be_written()
         while (view := at.part_of) is not None:
             new = view.put(view.base.value, new)
             at = view.base
+            views.append(view)
             at._may_be_written()
             written.append((at, new))
         if at.either is not None:
-            at.either.write(new)
+            at.either.write(part, views)
         at._version += 1
         for value, after in written:
             value._value, value._seen = after, at.version

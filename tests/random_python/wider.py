@@ -180,7 +180,7 @@ class Wider(Writer):
         if self.pick(0, 1):
             return super().vector()
         return self.pick(
-            "v[np.argsort(x)]",
+            "v[np.argsort(x, kind='stable')]",
             "np.where(m, v, x)",
             "v * m",
             "np.array([e * 0.5 if e > 0 else e for e in v])",
@@ -400,7 +400,7 @@ class Wider(Writer):
         places = self.pick("", "perm")
         count = self.pick("3", "4", "n % 4", "len(x)")
         if places:
-            self.lines.append(f"{indent}perm = np.argsort(x)")
+            self.lines.append(f"{indent}perm = np.argsort(x, kind='stable')")
         self.lines.append(f"{indent}for {k} in {'range' if places else 'mlc.prange'}({count}):")
         place = f"perm[{k}]" if places else k
         value = self.pick(f"x[{k}] * s", f"v[{place}] * 0.5 + b", f"{k} * s", f"sum(M[:, {k}])")

@@ -115,7 +115,10 @@ class _Donations:
         return may_write(kernel, k, places, places.group(argument))
 
     def _delay(self, argument: SSAValue, result: int) -> None:
-        """Moves the kernel behind the last op that reads the argument, if no op waits for it."""
+        """
+        Moves the kernel behind the last op that reads the argument, if no op waits for it, or is
+        written over what it reads.
+        """
         kernel, _ = self._writer(result)
         places = Aliases(self.function)
         group = places.group(argument)
@@ -136,9 +139,10 @@ class _Donations:
             op = op.next_op
         if last is None:
             return
+        used = {places.group(x) for x in kernel.inputs}
         for op in between[: between.index(last) + 1]:
             read = {*op.operands, *values_from_outside(op)} if op.regions else set(op.operands)
-            if read & made:
+            if read & made or any(places.group(x) in used for x in op.results):
                 return
         for op in moved:
             op.detach()
