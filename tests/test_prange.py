@@ -89,6 +89,31 @@ def no_trips(x: Any) -> Any:
     return t
 
 
+def one_or_another(x: Any) -> Any:
+    """Elements of what is one array or another, which a branch decides."""
+    y, z = x.copy(), x * 2
+    v = y if x[0, 0] > x[1, 1] else z
+    w = z if v is y else y
+    for i in mlc.prange(x.shape[0]):
+        if x[i, 0] > 1:
+            v[i, 1] = v[i, 1] * 2 + x[i, 2]
+        w[i] += v[i]
+    return y, z
+
+
+def behind_errors(x: Any) -> Any:
+    """In trips of which each may raise something after the loop."""
+    y, k = x[0] * 1, 0
+    for _ in range(2):
+        for i in mlc.prange(4):
+            if x[i, 0] > 0.3:
+                y[i] = x[i, 1] * y[i]
+        while any(e > 2 for e in y) and k < 5:
+            k += 1
+            assert y[0] < 100
+    return y, k
+
+
 def by_columns(x: Any) -> Any:
     out = np.zeros(x.shape[1])
     for j in mlc.prange(x.shape[1]):
@@ -125,6 +150,8 @@ PROGRAMS: list[Callable[[Any], Any]] = [
     in_place,
     last_values,
     no_trips,
+    one_or_another,
+    behind_errors,
     by_columns,
     within_steps,
     row_sums,

@@ -152,6 +152,14 @@ FOUND = {
     M[2] = x
     return M
 """,
+    "an array that is written later hands on": """def f(x, y, A, s, n):
+    v = x * 1.0
+    M = A * 1
+    for k in range(n):
+        x[k:] = M[1, k]
+        M[1][:] = M.sum(0) * 0.2
+    return v, M
+""",
     "lists that += makes longer": """def f(x, y, A, s, n):
     G, H = [], [s]
     while len(G) < 9:

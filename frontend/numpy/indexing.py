@@ -20,7 +20,7 @@ from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
 from mlc.frontend.numpy.counted import has_masks, without_masks
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import as_line, normal_axis, ravel, reshaped, view_of
-from mlc.frontend.numpy.spans import Span, is_traced, position_of, span_of
+from mlc.frontend.numpy.spans import Span, is_traced, position_of, span_of, spell_slice
 from mlc.frontend.numpy.values import (
     ONE,
     broadcast_shapes,
@@ -230,12 +230,6 @@ def _bound(value: object, size: Dim, default: Dim, upper: Dim | None = None) -> 
     return bound
 
 
-def spell_slice(part: slice[Any, Any, Any]) -> str:
-    """``1:-1:2``."""
-    ends = [("" if v is None else str(v)) for v in (part.start, part.stop)]
-    return ":".join([*ends, str(part.step)] if part.step is not None else ends)
-
-
 def sliced(x: SSAValue, runs: list[Run]) -> SSAValue:
     dims = shape_of(x.type)
     counts = tuple(run.count for run in runs)
@@ -259,6 +253,14 @@ def getitem(x: Tracer, key: object) -> Tracer:
     placed = placed_part(x, entries)
     if placed is None and any(isinstance(e, Picked) for e in entries):
         return _gathered(x, entries)
+    view = viewed(x, entries, placed)
+    if not view.dims and not _has_ellipsis(key):
+        return Tracer(x.owner, view.known, origins=x.origins, captured=x.captured)
+    return view
+
+
+def viewed(x: Tracer, entries: list[Entry], placed: Placed | None) -> Tracer:
+    """A view of what entries pick, among which are no index arrays."""
     runs = [e for e in entries if isinstance(e, Run)]
     shape = kept_shape(entries)
 
@@ -272,8 +274,6 @@ def getitem(x: Tracer, key: object) -> Tracer:
             return placed.written(base, new)
         return overwritten(base, runs, reshaped(new, tuple(run.count for run in runs)))
 
-    if not shape and not _has_ellipsis(key):
-        return Tracer(x.owner, get(x.value), origins=x.origins, captured=x.captured)
     return view_of(x, get, put, tuple(entries))
 
 

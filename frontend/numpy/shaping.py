@@ -101,7 +101,8 @@ def view_of(
     key: object = None,
 ) -> Tracer:
     """A view of another array, as NumPy makes one."""
-    made = Tracer(base.owner, get(base.value), view=View(base, get, put, key))
+    view = View(base, get, put, key)
+    made = Tracer(base.owner, base.seen_in(view), view=view)
     made.origins, made.captured = base.origins, base.captured
     return made
 

@@ -57,6 +57,12 @@ def is_traced(part: slice[Any, Any, Any], size: Dim) -> bool:
     return any(is_integer(x.row) and x.from_constants() is None and not x.origins for x in ends)
 
 
+def spell_slice(part: slice[Any, Any, Any]) -> str:
+    """``1:-1:2``."""
+    ends = [("" if v is None else str(v)) for v in (part.start, part.stop)]
+    return ":".join([*ends, str(part.step)] if part.step is not None else ends)
+
+
 def span_of(part: slice[Any, Any, Any], size: Dim) -> Span:
     """A slice of an axis. Raises ConcretizationError where no loop makes the numbers."""
     step = as_dim(1 if part.step is None else part.step)

@@ -27,6 +27,7 @@ from mlc.frontend.numpy.indexing import (
     parse_key,
     placed_part,
     sliced,
+    viewed,
 )
 from mlc.frontend.numpy.placement import scattered, stepped
 from mlc.frontend.numpy.shaping import reshape, reshaped
@@ -71,6 +72,10 @@ def setitem(x: Tracer, key: object, new: Any) -> None:
         and new.part_of.key == tuple(entries)
     ):
         return  # x[key] += v has already written through the view x[key]
+    if x.root.either is not None:  # each of what it may be is written there alone
+        part = viewed(x, entries, placed)
+        part.write(_fitted(new, part.dims, x, "the assignment"))
+        return
     x.write(_placed(x, entries, placed, new))
 
 

@@ -10,7 +10,7 @@ from types import CellType
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.control import CHECKED, INDEX, PARALLEL, PEELED, ForOp, WhileOp, YieldOp
@@ -50,6 +50,7 @@ from mlc.frontend.staging.trials import (
     attempted,
     check_slices,
     code_of,
+    has_loop,
     kept_loop,
     said,
 )
@@ -69,16 +70,6 @@ MOST_NESTED = 50  # trips of a list, each in a branch of the one before
 
 class _Changes(Exception):  # noqa: N818 - it never reaches a user
     """A loop's test changes something: it must stand in the body."""
-
-
-def _has_loop(block: Block, before: Operation | None) -> bool:
-    """Whether a loop stands behind an op of a block."""
-    op = block.last_op
-    while op is not before and op is not None:
-        if isinstance(op, ForOp | WhileOp):
-            return True
-        op = op.prev_op
-    return False
 
 
 def _asked(
@@ -116,7 +107,9 @@ def _staged(
 
     def trip(_: Sequence[SSAValue]) -> None:
         nonlocal possible
-        with here().bound.loop(here().scopes[-1]):
+        with here().bound.loop(block := here().scopes[-1]):
+            if (found := effects_of(here())) is not None and found.changes_in(block):
+                found.clear()  # else there were no such trip
             code = exit_of(body)
         if state is not None:
             possible = state.note(code)
@@ -429,7 +422,7 @@ class For:
         except Peel as peel:
             return self._after_first_trip(items, peel)
         except MlcError:
-            if items.parallel or _has_loop(block, before):
+            if items.parallel or has_loop(block, before):
                 raise  # what is behind the loop fails
             if items.known:
                 return self._nested(items)

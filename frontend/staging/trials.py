@@ -236,6 +236,16 @@ def code_of(body: Callable[..., Any]) -> CodeType:
     return function.__code__
 
 
+def has_loop(block: Block, before: Operation | None) -> bool:
+    """Whether a loop stands behind an op of a block."""
+    op = block.last_op
+    while op is not before and op is not None:
+        if isinstance(op, ForOp | WhileOp):
+            return True
+        op = op.prev_op
+    return False
+
+
 def check_slices(loop: ForOp | WhileOp) -> None:
     """Raises NotSupportedError where sizes are numbers of trips, and the loop is no kernel."""
     bound = here().bound

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, BlockArgument, SSAValue
 
 from mlc.dialects.dtypes import I64
 from mlc.dialects.tensor.comparison import SelectOp
@@ -173,6 +173,11 @@ class Effects:
     def state(self) -> SSAValue | None:
         """Changes where something is raised."""
         return None if self._error is None else self._error[0].known
+
+    def changes_in(self, block: Block) -> bool:
+        """Whether an error may have been raised, of which the block gets to know."""
+        state = self.state
+        return isinstance(state, BlockArgument) and state.owner is block
 
     def clear(self) -> None:
         """Here it is known that nothing has been raised."""

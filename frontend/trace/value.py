@@ -86,12 +86,15 @@ class Either:
         """Grows with every write to one of them."""
         return sum(x.version for x in self.arrays)
 
-    def read(self) -> SSAValue:
-        """The elements now."""
-        (first, _), *rest = self.sides
-        found = first.value
-        for array, condition in rest:
-            found = self._chosen(condition, array.value, found)
+    def read(self, views: Sequence[View] = ()) -> SSAValue:
+        """The elements now, or those of a part: of views, innermost first."""
+        found: SSAValue | None = None
+        for array, condition in self.sides:
+            part = array.value
+            for view in reversed(views):
+                part = view.get(part)
+            found = part if found is None else self._chosen(condition, part, found)
+        assert found is not None
         return found
 
     def write(self, new: SSAValue, views: Sequence[View]) -> None:
@@ -186,12 +189,26 @@ class Value:
             raise located(LeakError, FOREIGN)
         if self._is_stale():
             self._read_again()
-        if self.may_be_written():
-            raise located(NotSupportedError, ALIASED.format("is read here"), remedy=COPY)
+        self._check_read()
         value = self.known
         if not self.owner.visible(value):
             raise located(LeakError, INSIDE)
         return value
+
+    def _check_read(self) -> None:
+        if self.may_be_written():
+            raise located(NotSupportedError, ALIASED.format("is read here"), remedy=COPY)
+
+    def seen_in(self, view: View) -> SSAValue:
+        """What a view of it shows: of what may be several arrays, the part of each alone."""
+        at, views = self, [view]
+        while at.part_of is not None:
+            views.append(at.part_of)
+            at = at.part_of.base
+        if at.either is None or not at._is_stale():
+            return view.get(self.value)
+        self._check_read()
+        return at.either.read(views)
 
     def may_be_written(self) -> bool:
         """Whether it may be an array that has been written since, or a part of one."""
@@ -218,7 +235,9 @@ class Value:
             stale.append((at, at.part_of))
             at = at.part_of.base
         if at.either is not None and at._is_stale():
-            at._value, at._seen = at.either.read(), at.version
+            self._value = at.either.read([view for _, view in stale])
+            self._seen = self.version
+            return
         for value, view in reversed(stale):
             value._value = view.get(view.base.value)
             value._seen = self.version
@@ -288,20 +307,24 @@ class Value:
 
     def write(self, new: SSAValue) -> None:
         """The array's elements become those of `new`, also in what this is a view of."""
-        written: list[tuple[Value, SSAValue]] = [(self, new)]
-        at, part, views = self, new, list[View]()
-        at._may_be_written()
-        while (view := at.part_of) is not None:
-            new = view.put(view.base.value, new)
-            at = view.base
+        views: list[View] = []
+        around: list[Value] = [self]
+        while (view := around[-1].part_of) is not None:
             views.append(view)
-            at._may_be_written()
-            written.append((at, new))
-        if at.either is not None:
-            at.either.write(part, views)
-        at._version += 1
+            around.append(view.base)
+        for value in around:
+            value._may_be_written()
+        written: list[tuple[Value, SSAValue]] = [(self, new)]
+        root = around[-1]
+        if root.either is not None:
+            root.either.write(new, views)
+        else:
+            for view in views:
+                new = view.put(view.base.value, new)
+                written.append((view.base, new))
+        root._version += 1
         for value, after in written:
-            value._value, value._seen = after, at.version
+            value._value, value._seen = after, root.version
 
     def seen_through(
         self, get: Callable[[SSAValue], SSAValue], put: Callable[[SSAValue, SSAValue], SSAValue]
@@ -323,12 +346,14 @@ class Value:
 
     def _may_be_written(self) -> None:
         """Notes who writes. Raises LeakError, NotSupportedError."""
-        old = self.value
+        old = self.value if self.either is None else None
+        self._check_read()
         others = [x for x, _ in (*self.shares, *self.shows)]
         if any(map(_is_seen, others)):
             raise located(NotSupportedError, ALIASED.format("is written"), remedy=COPY)
         self.written_at = self.written_at or user_site()
-        self.owner.note_write(self, old)
+        if old is not None:  # what it may be notes that by itself
+            self.owner.note_write(self, old)
         if self.captured is not None:
             raise located(
                 NotSupportedError,

@@ -16,7 +16,7 @@ STEPS = (1e-6, 3e-6)
 
 
 FLOAT32 = 2.0**-22
-"""NumPy rounds sin of a float32 otherwise than of an array of them: by an ulp each of up to four."""
+"""NumPy rounds sin of a float32 otherwise than of an array of them: an ulp each, of up to four."""
 
 
 class Smooth(Wider):
