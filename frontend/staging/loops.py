@@ -40,6 +40,7 @@ from mlc.frontend.staging.rolled import Peel, Rolled, enter, put_results, roll
 from mlc.frontend.staging.trials import (
     FEW,
     MANY,
+    MOST_OF_FEW,
     MOST_OPS,
     MOST_PEELED,
     MOST_SHORT,
@@ -53,7 +54,7 @@ from mlc.frontend.staging.trials import (
     kept_loop,
     said,
 )
-from mlc.frontend.staging.tried import is_longer, one_trip, trip_among
+from mlc.frontend.staging.tried import one_trip, tried_trip, trip_among
 from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.unrolled import unsettled
 from mlc.frontend.staging.untouched import NoTrip, no_trip, rolled_while
@@ -169,8 +170,11 @@ class While:
     def run(self) -> Exit | None:
         """How it was left."""
         local, added, why = self.local, Added(), ""
-        if here().trial is not None and truth(self.test(), staying=False) is not False:
-            return one_trip(self.body, self.body, MANY, local)
+        trial = here().trial
+        if trial is not None and (decided := truth(self.test(), staying=False)) is not False:
+            one_trip(self.body, self.body, MANY, local)
+            trial.around |= decided is not True
+            return None
         trip = -1
         while True:
             trip += 1
@@ -283,7 +287,8 @@ class For:
     otherwise: Body | None
     local: list[Local]
     leaving: bool
-    sliced: tuple[str, ...] | None = None  # by variables: the names that are read elsewhere too
+    read: tuple[str, ...] = ()  # names of variables that are read after it
+    sliced: bool = False  # variables begin or end slices
     peeled: tuple[str, ...] = ()
 
     def run(self, value: Any) -> Exit | None:
@@ -295,15 +300,14 @@ class For:
     def _run(self, value: Any, items: Items | None) -> Exit | None:
         local = self.local
         if items is not None and here().trial is not None:
-            return trip_among(items, self.body, local)
+            return self._tried_among(items)
         if items is not None and items.parallel:
             return self._parallel(items, local)
         if items is not None and not items.known:
             return self._counted(items, value) if items.series else self._traced(items, local)
         walk = Walk(value if items is None else items)
-        dear = items is not None and code_of(self.body) in here().long_loops and items.count > 1
-        tried = dear or (items is not None and self._is_long(items))
-        few = items is not None and 1 < items.count < MANY
+        tried, stays = (False, False) if items is None else self._is_long(items)
+        few, dear = items is not None and 1 < items.count < MANY, False
         added, k, why = Added(), -1, PYTHONS if items is None else SHORT
         for k, item in enumerate(walk):
             if k == 1 and few and items is not None:
@@ -312,8 +316,9 @@ class For:
             if items is not None and tried and k <= MOST_PEELED:
                 roll_rest = partial(self._rolled, items.after(k), local)
                 try:
-                    outer = self.sliced or ()
-                    before = MOST_SHORT if dear else 0 if k or items.count >= MANY else None
+                    least = MANY if self.sliced and not k else 0
+                    before = MOST_SHORT if dear or stays else 0 if items.count >= least else None
+                    outer = self.read if self.sliced else ()
                     kept, code, why = kept_loop(roll_rest, before, local, outer)
                 except Peel as peel:  # the next trip may have the types of those behind it
                     why = f"types change: {peel}"
@@ -339,11 +344,22 @@ class For:
             return self._listed(walk.listed)
         return self.otherwise() if self.otherwise else None
 
-    def _is_long(self, items: Items) -> bool:
-        """Whether trips are so many, or so long, that one loop may be better."""
-        if self.sliced is not None or items.count < MANY:
-            return self.sliced is not None and items.count >= FEW
-        return is_longer(items, self.body, self.local)
+    def _is_long(self, items: Items) -> tuple[bool, bool]:
+        """Whether trips are so many, or so long, that one loop may be better; or surely is."""
+        count = items.count
+        if count > 1 and code_of(self.body) in here().long_loops:
+            return True, True
+        if self.sliced or count < 2:
+            return count >= FEW, False
+        most = (MOST_OF_FEW if FEW <= count < MANY else MOST_SHORT) // count
+        trip = tried_trip(items, self.body, self.local, most)
+        stays = trip.stays(count, self.read)
+        return stays or (count >= FEW and trip.ops > most), stays
+
+    def _tried_among(self, items: Items) -> None:
+        """In a trial."""
+        trip_among(items, self.body, self.local, self.read)
+        here().trial.around |= self.sliced and (not items.known or items.count >= FEW)
 
     def _counted(self, items: Items, value: Any) -> Exit | None:
         """Over lists whose length only the compiled function knows, and which trips may change."""
@@ -459,7 +475,7 @@ class For:
         def step(arguments: Sequence[SSAValue]) -> None:
             index = arguments[0]
             index.name_hint = "i"
-            with here().bound.loop(here().scopes[-1], index, count, sliced=self.sliced is not None):
+            with here().bound.loop(here().scopes[-1], index, count, sliced=self.sliced):
                 item = items.at(Tracer(here(), index, weak=True))
                 self.body(item) if runs else exit_of(partial(self.body, item))
 

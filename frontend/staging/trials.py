@@ -6,6 +6,7 @@ not kept leaves everything as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from inspect import unwrap
 from types import CodeType
 from typing import Any
 
@@ -232,7 +233,7 @@ def _ends_or_short(long: bool) -> str:
 
 def code_of(body: Callable[..., Any]) -> CodeType:
     """What a loop's body or test is compiled to, each time that the loop runs the same."""
-    function: Any = body
+    function: Any = unwrap(body)
     return function.__code__
 
 
