@@ -52,13 +52,7 @@ def _ops(lowered: Any) -> list[str]:
     return [op.name for op in lowered.module.walk() if not isinstance(op, frame)]
 
 
-BY_SIZE = {"sieve"}
-"""The first trips of a `while` on which Python decides stand there one by one: 5 or 32."""
-
-
-@pytest.mark.parametrize(
-    "name", [name for name, kernel in KERNELS.items() if kernel.scalar and name not in BY_SIZE]
-)
+@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.scalar])
 def test_programs_are_as_long_for_few_trips_as_for_many(name: str) -> None:
     """What a trip computes stands there once, however many there are, and however they differ."""
     kernel = KERNELS[name]

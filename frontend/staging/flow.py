@@ -103,17 +103,19 @@ class Flow:
         names: tuple[str, ...],
         leaving: bool,
         own: tuple[str, ...],
+        read: tuple[str, ...],
     ) -> Exit | None:
         """
         while test(): body()
         else: otherwise()
 
-        `leaving`: the body may be left by break or return; `own`: variables that are a trip's own.
+        `leaving`: the body may be left by break or return; `own`: variables that are a trip's own;
+        `read`: those that are read after the loop.
         """
         local = locals_of((test, body, otherwise, rest), names)
         body = alone(body, [x for x in local if x.name in own])
         with here().walking(()):
-            code = While(test, body, otherwise, local, leaving).run()
+            code = While(test, body, otherwise, local, leaving, read).run()
         return after(code, rest, local)
 
     @staticmethod

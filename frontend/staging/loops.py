@@ -47,6 +47,7 @@ from mlc.frontend.staging.trials import (
     MOST_TRIPS,
     PYTHONS,
     SHORT,
+    TYPES,
     Added,
     attempted,
     check_slices,
@@ -54,7 +55,7 @@ from mlc.frontend.staging.trials import (
     kept_loop,
     said,
 )
-from mlc.frontend.staging.tried import one_trip, tried_trip, trip_among
+from mlc.frontend.staging.tried import one_trip, tried_body, tried_trip, trip_among
 from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.unrolled import unsettled
 from mlc.frontend.staging.untouched import NoTrip, no_trip, rolled_while
@@ -164,6 +165,7 @@ class While:
     otherwise: Body | None
     local: list[Local]
     leaving: bool
+    read: tuple[str, ...] = ()  # names of variables that are read after it
     peeled: tuple[str, ...] = ()
     whose: Body | None = None  # the user's body, if that is another
 
@@ -175,7 +177,7 @@ class While:
             one_trip(self.body, self.body, MANY, local)
             trial.around |= decided is not True
             return None
-        trip = -1
+        trip, stays = -1, False
         while True:
             trip += 1
             decided = truth(self.test(), staying=False)
@@ -184,10 +186,13 @@ class While:
             if not decided:
                 said(added, trip, why or f"{SHORT}, and Python decides its test")
                 return self.otherwise() if self.otherwise else None
-            if self._may_be_long(trip):
-                kept, code, why = self._kept(added.ops())
+            if trip == 0:
+                stays = tried_body(self.body, local).stays(MANY, self.read)
+            if stays or self._may_be_long(trip):
+                kept, code, why = self._kept(MOST_OPS if stays else added.ops())
                 if kept:
                     return code
+                stays = stays and why.startswith(TYPES) and trip < MOST_PEELED
             if self.leaving:
                 known, code = attempted(self.body, local)
                 if not known:
@@ -215,7 +220,7 @@ class While:
                 known.add(code)
             return found
         except Peel as peel:  # later trips may have other types
-            return False, None, f"types change: {peel}"
+            return False, None, f"{TYPES}: {peel}"
 
     def _staged(
         self, local: list[Local], *, endless: bool = False, checked: bool = False
@@ -321,7 +326,7 @@ class For:
                     outer = self.read if self.sliced else ()
                     kept, code, why = kept_loop(roll_rest, before, local, outer)
                 except Peel as peel:  # the next trip may have the types of those behind it
-                    why = f"types change: {peel}"
+                    why = f"{TYPES}: {peel}"
                 else:
                     if kept:
                         here().long_loops.update((code_of(self.body),) * dear)

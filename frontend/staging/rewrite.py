@@ -306,19 +306,17 @@ class _Stager(Comprehensions, ast.NodeTransformer):
                 names = self._names([ast.Expr(node.test), *node.body, *node.orelse, *(rest or [])])
                 leaving = self._may_end(node)
                 parts = [self._test(made, test), function("body", node.body)]
-                parts += [function("else", node.orelse), after(), names, leaving, self._own(node)]
-                call = runtime("loop", test, *parts)
+                parts += [function("else", node.orelse), after(), names, leaving]
+                call = runtime("loop", test, *parts, *self._lives(node))
             case ast.For():
                 sliced = ast.Constant(is_sliced(node.body))
-                read = _constants(self.scope.live.after(node, bound_in([node])))
                 target = ast.Assign([node.target], ast.Name(ITEM, ast.Load()))
                 body = [at(target, node.target), *node.body]
                 names = self._names([*body, *node.orelse, *(rest or [])])
                 leaving = self._may_end(node)
                 parts = [self.visit(node.iter), function("body", body, item=True)]
                 parts += [function("else", node.orelse), after(), names, leaving]
-                parts += [self._own(node), read, sliced]
-                call = runtime("each", node.iter, *parts)
+                call = runtime("each", node.iter, *parts, *self._lives(node), sliced)
             case _:
                 raise AssertionError(type(node))
         return [*made, *self._called(call, node, leaves, tail=rest is not None)]
@@ -327,9 +325,10 @@ class _Stager(Comprehensions, ast.NodeTransformer):
         """The names that statements bind, or may bind, before they are rewritten."""
         return _constants(sorted(bound_in(statements) | self.scope.lent))
 
-    def _own(self, node: ast.For | ast.While) -> ast.expr:
-        """The names that are each trip's own."""
-        return _constants(self.scope.live.own(node, bound_in(node.body) | bound_in([node])))
+    def _lives(self, node: ast.For | ast.While) -> tuple[ast.expr, ast.expr]:
+        """The names that are each trip's own, and those that are read after the loop."""
+        live, names = self.scope.live, bound_in([node])
+        return _constants(live.own(node, names)), _constants(live.after(node, names))
 
     def _test(self, made: list[ast.stmt], test: ast.stmt) -> ast.expr:
         """A loop's test as a function, which gives the value itself."""

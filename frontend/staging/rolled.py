@@ -126,7 +126,7 @@ def roll(
     """
     lists: dict[int, Widening] = {}
     alone = {v.name for v in local if v.get() is not UNBOUND and references(v) <= ALONE}
-    carried = expected(here().changed_in.get(code, ()), local, alone, runs)
+    carried: list[Carried] = expected(here().changed_in.get(code, ()), local, alone, runs)
     hoped = {key_of(c.variable) for c in carried if not is_number(c.variable.get())}
     original: tuple[list[Carried], Traced, list[Any]] | None = None
     for _ in range(MAX_ROUNDS):

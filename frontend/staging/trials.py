@@ -62,6 +62,9 @@ MOST_SHORT = 300
 """Likewise of all other trips, whose kernels are the same in each."""
 
 SHORT = f"they are too few, or too short (one loop from {MANY} trips of more than {MOST_SHORT} ops)"
+TYPES = "types change"
+"""Why the rest of a loop is not one yet."""
+
 _TIMES: dict[type[FunctionUse], int] = {PullBackOp: 3, PushForwardOp: 2}
 """How many ops a derivative is for one of its function: each op, its partials, and their products
 with what goes back; forward one of both."""

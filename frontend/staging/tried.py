@@ -8,6 +8,7 @@ another; when they are traced, they begin with what they are expected to change.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -144,7 +145,7 @@ def tried_trip(items: Items, body: Body, local: Sequence[Local], most: int) -> T
         return known
     found = Trip(0)
     for place in _places(items):
-        trip, empty = _tried(items, body, local, most, place)
+        trip, empty = _tried(body, partial(body, items.at(place)), local, most)
         found = max(found, trip, key=lambda trip: trip.ops)
         if found.ops and not empty:  # else a loop may have more trips in another one
             break
@@ -152,16 +153,24 @@ def tried_trip(items: Items, body: Body, local: Sequence[Local], most: int) -> T
     return found
 
 
+def tried_body(body: Body, local: Sequence[Local]) -> Trip:
+    """A trip of a loop that a test ends."""
+    trace, code = here(), code_of(body)
+    if code not in trace.tried:
+        trace.tried[code], _ = _tried(body, body, local, MOST_TRIED)
+    return trace.tried[code]
+
+
 def _tried(
-    items: Items, body: Body, local: Sequence[Local], most: int, place: int
+    body: Body, trip: Callable[[], Any], local: Sequence[Local], most: int
 ) -> tuple[Trip, bool]:
-    """The trip at a place, and whether a loop in it has no trip."""
+    """A trip, and whether a loop in it has no trip."""
     trace, decided = here(), frozenset((_OBJECTS,))
     block, put_back = Block(), saved(local)
     trial = trace.trial = Trial(most)
     try:
         with journaled(block) as journal:
-            decided = _noted(code_of(body), lambda: body(items.at(place)), local)
+            decided = _noted(code_of(body), trip, local)
         journal.undo()
     except (_Enough, *FAULTS):
         pass  # of the latter its trips say themselves
@@ -180,7 +189,7 @@ def trip_among(items: Items, body: Body, local: Sequence[Local], read: Collectio
         return
     trips = items.count if items.known else MANY
     for place in _places(items):
-        trip = one_trip(body, lambda place=place: body(items.at(place)), trips, local)
+        trip = one_trip(body, partial(body, items.at(place)), trips, local)
         trial.around |= not items.known or trip.stays(trips, read)
         if trip.ops:
             return
