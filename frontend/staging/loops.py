@@ -52,6 +52,7 @@ from mlc.frontend.staging.trials import (
     attempted,
     check_slices,
     code_of,
+    decision,
     kept_loop,
     said,
 )
@@ -180,7 +181,7 @@ class While:
         trip, stays = -1, False
         while True:
             trip += 1
-            decided = truth(self.test(), staying=False)
+            decided = decision(self.test, local)
             if not isinstance(decided, bool):
                 return deciding(decided, lambda: self._staged(local))
             if not decided:

@@ -27,6 +27,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.exits import Exit, exit_of
 from mlc.frontend.staging.joins import Undecided
 from mlc.frontend.staging.journal import Journal, journaled
+from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.unrolled import reason_of, unrolled
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.trace import here
@@ -100,6 +101,22 @@ def attempted(
     put_back()
     journal.undo()
     return False, None
+
+
+def decision(test: Callable[[], Any], local: Sequence[Local]) -> Any:
+    """
+    Whether a loop goes on: what Python knows, or a value of which nothing stays in the program,
+    unless to ask changes something: the loop asks itself.
+    """
+    before, block = [variable.get() for variable in local], Block()
+    with journaled(block) as journal:
+        found = truth(test(), staying=False)
+    kept = all(x is variable.get() for x, variable in zip(before, local, strict=True))
+    if isinstance(found, bool) or not kept or journal.values or journal.objects:
+        keep(block, journal)
+    else:
+        discard(block)
+    return found
 
 
 def saved(local: Sequence[Local]) -> Callable[[], None]:
