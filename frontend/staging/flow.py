@@ -29,10 +29,11 @@ from mlc.frontend.staging.exits import (
     returns,
 )
 from mlc.frontend.staging.lazy import Lazy
-from mlc.frontend.staging.loops import For, While
+from mlc.frontend.staging.loops import For
 from mlc.frontend.staging.truth import negated, truth
 from mlc.frontend.staging.variables import Local, alone, locals_of
 from mlc.frontend.staging.variants import Variants, facts_of
+from mlc.frontend.staging.whiles import While
 from mlc.frontend.staging.wholes import has_class
 from mlc.frontend.trace.deferred import Raising, is_deferred
 from mlc.frontend.trace.effects import effects, effects_of, must_wait

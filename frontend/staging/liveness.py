@@ -23,7 +23,7 @@ class Liveness:
         self._every = _read(body)
         inner = (x for node in body for x in ast.walk(node) if isinstance(x, _SCOPES))
         always = {name for node in inner for name in _named(node)} | set(elsewhere)
-        self._all = self._every if self._every & _LOOKS else Names()
+        self._looks = bool(self._every & _LOOKS)
         self._always = Names(always)
         self._after: dict[int, Names] = {}
         self._head: dict[int, Names] = {}
@@ -33,11 +33,13 @@ class Liveness:
     def after(self, loop: ast.stmt, names: Iterable[str]) -> list[str]:
         """Which of a loop's names are read after it."""
         live = self._after.get(id(loop))
-        return sorted(names if live is None else (set(names) & (live | self._always | self._all)))
+        if live is None or self._looks:
+            return sorted(names)
+        return sorted({*names} & (live | self._always))
 
     def own(self, loop: ast.stmt, names: Iterable[str]) -> list[str]:
         """Which of a loop's names each trip gives a value before it reads it, for itself alone."""
-        if id(loop) not in self._after or self._all:
+        if id(loop) not in self._after or self._looks:
             return []
         return sorted({*names} - self._after[id(loop)] - self._head[id(loop)] - self._always)
 

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import IntegerAttr, i1
 from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
 from mlc.dialects import par
+from mlc.dialects.analysis.loop_tests import following_test, most_trips
 from mlc.dialects.analysis.nests import HELD, Place, is_number, loop_of, ops_in, places_of
 from mlc.dialects.analysis.trips import trips_of
-from mlc.dialects.analysis.tests import following_test, most_trips
 from mlc.dialects.dims import shape_of
 from mlc.dialects.dtypes import U64
 from mlc.dialects.tensor.bind import BindOp
