@@ -259,6 +259,7 @@ BACKENDS = (
                         options=("fusion",),
                     ),
                     Step("mlc-form-nests", "which kernels compute single elements is known"),
+                    Step("mlc-check-before-loops", "loops of nests are what they will be"),
                     Step(
                         "mlc-write-parts-in-place",
                         "kernels are what they will be, and no argument is given away yet",

@@ -63,6 +63,7 @@ PASSES = {
     "mlc-pad-strips": "mlc.passes.plan.tiling.pad_strips:PadStripsPass",
     "mlc-form-slice-nests": "mlc.passes.plan.form_slice_nests:FormSliceNestsPass",
     "mlc-form-nests": "mlc.passes.plan.form_nests:FormNestsPass",
+    "mlc-check-before-loops": "mlc.passes.plan.check_before_loops:CheckBeforeLoopsPass",
     "mlc-merge-streams": "mlc.passes.gpu.merge_streams:MergeStreamsPass",
     "mlc-merge-rows": "mlc.passes.gpu.merge_rows:MergeRowsPass",
     "mlc-widen": "mlc.passes.plan.widen:WidenPass",

@@ -247,10 +247,11 @@ class _Analysis:
             return True
         ends = ((f, size_a), (g, size_b))
         natural = self.ranges.is_natural
+        lows = dict.fromkeys((f, g, ZERO, self.ranges.least(f), self.ranges.least(g)))
         return natural(factor - 1) and any(
             all(natural(x - low) and natural(low + factor - x - size) for x, size in ends)
-            for low in dict.fromkeys((f, g, Dim.const(0)))
-            if self._is_fixed(low)
+            for low in lows
+            if low is not None and self._is_fixed(low)
         )
 
     def _never_same(self, factor: Dim, distance: Dim) -> bool:

@@ -300,16 +300,16 @@ class Ranges:
 
     def _below(self, x: Dim, y: Dim) -> list[Dim]:
         """What is at most as large as both: 0, one of them, or the least that one may be."""
-        ends = dict.fromkeys((ZERO, x, y, self._least(x), self._least(y)))
+        ends = dict.fromkeys((ZERO, x, y, self.least(x), self.least(y)))
         found = [e for e in ends if e is not None]
         return [e for e in found if self.is_natural(x - e) and self.is_natural(y - e)][:2]
 
     def greatest(self, dim: Dim) -> Dim | None:
         """A polynomial of sizes above another polynomial."""
-        found = self._least(-dim)
+        found = self.least(-dim)
         return None if found is None else -found
 
-    def _least(self, dim: Dim) -> Dim | None:
+    def least(self, dim: Dim) -> Dim | None:
         """A polynomial of sizes below another polynomial."""
         while (innermost := self._innermost(dim)) is not None:
             factor, rest, number = innermost

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -61,7 +61,7 @@ class Carried:
     def unseen(variable: Variable, end: Held) -> Carried:
         """Of a variable that has no value before its first trip, which leaves this one."""
         zeros = [zero_of(x) if is_number_or_array(x) else None for x in end.leaves]
-        return Carried(variable, end, False, zeros)
+        return Carried(variable, end, False, zeros).with_wholes(end)
 
     @property
     def arrays(self) -> list[Tracer]:
@@ -109,13 +109,35 @@ class Carried:
 
     def with_wholes(self, end: Held) -> Carried:
         """Itself, or with whether numbers are Python's where that is open at its start or end."""
-        found = dict(self.wholes)
+        kinds: dict[int, type[Any]] = {}
         for k, (leaf, last) in enumerate(zip(self.leaves, end.leaves, strict=False)):
-            if leaf is None or k in found or (kind := class_apart(last, leaf)) is None:
+            if leaf is not None and (kind := class_apart(last, leaf)) is not None:
+                kinds[k] = kind
+        return self._asking(kinds, end.leaves)
+
+    def asked(self, before: Carried) -> Carried:
+        """Likewise, where that was open when the body was traced before."""
+        kinds = {k: kind for k, (_, kind) in before.wholes.items() if k < len(self.leaves)}
+        kinds = {k: kind for k, kind in kinds.items() if self._is_like(k, before.leaves[k])}
+        return self._asking(kinds, before.leaves)
+
+    def _is_like(self, k: int, other: Tracer | None) -> bool:
+        leaf = self.leaves[k]
+        return leaf is not None and other is not None and leaf.row is other.row
+
+    def _asking(self, kinds: Mapping[int, type[Any]], lasts: Sequence[Any]) -> Carried:
+        """With these classes; where trips leave NumPy's numbers, what says so is only whether."""
+        wholes, leaves = dict(self.wholes), list(self.leaves)
+        for k, kind in kinds.items():
+            if k in wholes:
                 continue
             start = is_class(self.start.leaves[k], kind) if self.seen else number(False, BOOL)
-            found[k] = Tracer(here(), start), kind
-        return self if len(found) == len(self.wholes) else replace(self, wholes=found)
+            wholes[k] = Tracer(here(), start), kind
+            leaf, last = leaves[k], lasts[k]
+            if leaf is not None and isinstance(last, Tracer) and last.row is leaf.row:
+                leaves[k] = Tracer(here(), leaf.value, weak=leaf.weak and last.weak)
+        same = len(wholes) == len(self.wholes)
+        return self if same else replace(self, wholes=wholes, leaves=leaves)
 
     def converts(self, k: int) -> bool:
         """Whether a number is another one after no trip than its dtype says after one."""

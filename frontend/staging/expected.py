@@ -22,8 +22,8 @@ from mlc.frontend.trace.value import Value
 def expected(
     changed: Sequence[Carried], local: Sequence[Local], alone: set[str], runs: bool
 ) -> list[Carried]:
-    """What a body may change again that changed it before; numbers are carried in any case."""
-    found: list[Carried] = []
+    """What a body may change: numbers in any case, and again what changed before."""
+    found = [Carried.of(v) for v in local if is_number(v.get())]
     now = {id(v.cell): v for v in local}
     for before in changed:
         match variable := now.get(key_of(before.variable), before.variable):
@@ -33,13 +33,17 @@ def expected(
                 if value is UNBOUND:
                     again = runs and not before.seen and _is_fixed(before)
                     found += [Carried.unseen(variable, before.start)] if again else []
-                elif not (isinstance(value, Undecided) or unclear or is_number(value)):
+                elif is_number(value):
+                    continue
+                elif not (isinstance(value, Undecided) or unclear):
                     found.append(Carried.of(variable, variable.name in alone))
             case Elements(array=array) if is_visible(array):
                 found.append(Carried.of(variable))
             case _:
                 pass
-    return found
+    kinds = {key_of(c.variable): c for c in changed}
+    known = ((c, kinds.get(key_of(c.variable))) for c in found)
+    return [c if before is None else c.asked(before) for c, before in known]
 
 
 def unchanged(

@@ -29,10 +29,11 @@ from mlc.frontend.staging.exits import (
     returns,
 )
 from mlc.frontend.staging.lazy import Lazy
-from mlc.frontend.staging.loops import For, While
+from mlc.frontend.staging.loops import For
 from mlc.frontend.staging.truth import negated, truth
-from mlc.frontend.staging.variables import Local, locals_of
+from mlc.frontend.staging.variables import Local, alone, locals_of
 from mlc.frontend.staging.variants import Variants, facts_of
+from mlc.frontend.staging.whiles import While
 from mlc.frontend.staging.wholes import has_class
 from mlc.frontend.trace.deferred import Raising, is_deferred
 from mlc.frontend.trace.effects import effects, effects_of, must_wait
@@ -102,16 +103,20 @@ class Flow:
         rest: Body | bool | None,
         names: tuple[str, ...],
         leaving: bool,
+        own: tuple[str, ...],
+        read: tuple[str, ...],
     ) -> Exit | None:
         """
         while test(): body()
         else: otherwise()
 
-        `leaving`: the body may be left by break or return.
+        `leaving`: the body may be left by break or return; `own`: variables that are a trip's own;
+        `read`: those that are read after the loop.
         """
         local = locals_of((test, body, otherwise, rest), names)
+        body = alone(body, [x for x in local if x.name in own])
         with here().walking(()):
-            code = While(test, body, otherwise, local, leaving).run()
+            code = While(test, body, otherwise, local, leaving, read).run()
         return after(code, rest, local)
 
     @staticmethod
@@ -122,16 +127,19 @@ class Flow:
         rest: Body | bool | None,
         names: tuple[str, ...],
         leaving: bool,
-        sliced: tuple[str, ...] | None,
+        own: tuple[str, ...],
+        read: tuple[str, ...],
+        sliced: bool,
     ) -> Exit | None:
         """
         for item in items: body(item)
         else: otherwise()
 
-        `sliced`: the names that are read elsewhere too, where variables begin or end slices.
+        `read`: variables that are read after the loop; `sliced`: variables begin or end slices.
         """
         local = locals_of((body, otherwise, rest), names)
-        return after(For(body, otherwise, local, leaving, sliced).run(items), rest, local)
+        body = alone(body, [x for x in local if x.name in own])
+        return after(For(body, otherwise, local, leaving, read, sliced).run(items), rest, local)
 
     # expressions
 

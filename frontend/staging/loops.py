@@ -1,8 +1,8 @@
-"""`while` and `for`: Python's loop as long as Python decides, then one loop in the program."""
+"""`for`: Python's loop as long as Python decides, then one loop in the program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -10,25 +10,20 @@ from types import CellType
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Region, SSAValue
 
 from mlc.dialects.errors import MlcError
-from mlc.dialects.tensor.control import CHECKED, INDEX, PARALLEL, PEELED, ForOp, WhileOp, YieldOp
+from mlc.dialects.tensor.control import CHECKED, INDEX, PARALLEL, PEELED, ForOp, YieldOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
-from mlc.frontend.staging.branches import choice, deciding, staged_branch
+from mlc.frontend.staging.branches import staged_branch
 from mlc.frontend.staging.exits import (
-    BREAKS,
-    ENDED,
-    FALL,
     RAISES,
     Exit,
     exit_of,
 )
 from mlc.frontend.staging.items import Items, items_of
-from mlc.frontend.staging.journal import journaled
 from mlc.frontend.staging.loop_exits import (
-    State,
     behind,
     finished,
     goes_on,
@@ -36,16 +31,16 @@ from mlc.frontend.staging.loop_exits import (
     unleft,
 )
 from mlc.frontend.staging.marks import inspected
-from mlc.frontend.staging.rolled import Peel, Rolled, enter, put_results, roll
+from mlc.frontend.staging.rolled import Peel, put_results, roll
 from mlc.frontend.staging.trials import (
     FEW,
     MANY,
-    MOST_OPS,
+    MOST_OF_FEW,
     MOST_PEELED,
     MOST_SHORT,
-    MOST_TRIPS,
     PYTHONS,
     SHORT,
+    TYPES,
     Added,
     attempted,
     check_slices,
@@ -54,218 +49,18 @@ from mlc.frontend.staging.trials import (
     kept_loop,
     said,
 )
-from mlc.frontend.staging.tried import is_longer, one_trip, trip_among
-from mlc.frontend.staging.truth import truth
+from mlc.frontend.staging.tried import tried_trip, trip_among
 from mlc.frontend.staging.unrolled import unsettled
-from mlc.frontend.staging.untouched import NoTrip, no_trip, rolled_while
-from mlc.frontend.staging.variables import Body, Local, traced
+from mlc.frontend.staging.untouched import no_trip
+from mlc.frontend.staging.variables import Body, Local
 from mlc.frontend.staging.walked import Listed, Unsteady, Walk, Walked, changed, listed
-from mlc.frontend.trace.effects import effects, effects_of
+from mlc.frontend.staging.whiles import While, staged
+from mlc.frontend.trace.effects import effects
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
 MOST_NESTED = 50  # trips of a list, each in a branch of the one before
-
-
-class _Changes(Exception):  # noqa: N818 - it never reaches a user
-    """A loop's test changes something: it must stand in the body."""
-
-
-def _asked(
-    block: Block, rolled: Rolled, variables: Sequence[Local], test: Callable[[], Any]
-) -> SSAValue:
-    """What a test gives in its block. Raises _Changes where it changes something."""
-    enter(rolled.carried, block.args)
-    before = [variable.get() for variable in variables]
-    with journaled(block) as journal:
-        value = test()
-    kept = all(x is variable.get() for x, variable in zip(before, variables, strict=True))
-    if not kept or journal.values or journal.objects:
-        journal.undo()
-        raise _Changes
-    return lift(value).value
-
-
-def _staged(
-    local: list[Local],
-    body: Callable[[], Exit | None],
-    test: Callable[[], Any] | None,
-    leaving: bool,
-    runs: bool,
-    trips: Any = None,
-    none: NoTrip | None = None,
-    *,
-    whose: Callable[..., Any],
-) -> tuple[Rolled, State | None, frozenset[int]]:
-    """
-    `mlc.while` over a body, in the program; what it left is in the variables. `none`: whether there
-    was no trip; `whose`: the user's body.
-    """
-    state = State.fresh() if leaving else None
-    possible: frozenset[int] = frozenset({FALL})
-
-    def trip(_: Sequence[SSAValue]) -> None:
-        nonlocal possible
-        with here().bound.loop(block := here().scopes[-1]):
-            if (found := effects_of(here())) is not None and found.changes_in(block):
-                found.clear()  # else there were no such trip
-            code = exit_of(body)
-        if state is not None:
-            possible = state.note(code)
-
-    variables: Sequence[Local] = [*local, *([state.code, state.value] if state else [])]
-    rolled, variables, none = rolled_while(
-        variables, trip, unleft, runs, leaving, trips, none, code_of(whose)
-    )
-    block = Block(arg_types=[x.type for x in rolled.starts])
-
-    def going() -> Any:
-        found = effects_of(here())
-        raised = found.raised() if found is not None and found.escapes else None
-        if raised is None:
-            return wanting()
-        return choice("the test", raised, lambda: False, wanting)
-
-    def wanting() -> Any:
-        if state is None:
-            assert test is not None
-            return truth(test(), staying=False)
-        runs: Any = state.code.get() == FALL
-        if test is None:
-            return runs
-        wanted = test
-        return choice("the test", runs, lambda: truth(wanted(), staying=False), lambda: False)
-
-    held = traced(block, partial(_asked, block, rolled, variables, going), variables, lambda x: x)
-    block.add_op(YieldOp.create(operands=[held.outcome]))
-    rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
-    loop = WhileOp(rolled.starts, Region(block), Region(rolled.body.block))
-    check_slices(loop)
-    here().b.insert(loop)
-    put_results(rolled, loop.outs, none)
-    return rolled, state, possible
-
-
-@dataclass(frozen=True)
-class While:
-    """while test(): body()"""
-
-    test: Body
-    body: Body
-    otherwise: Body | None
-    local: list[Local]
-    leaving: bool
-    peeled: tuple[str, ...] = ()
-    whose: Body | None = None  # the user's body, if that is another
-
-    def run(self) -> Exit | None:
-        """How it was left."""
-        local, added, why = self.local, Added(), ""
-        if here().trial is not None and truth(self.test(), staying=False) is not False:
-            return one_trip(self.body, self.body, MANY, local)
-        trip = -1
-        while True:
-            trip += 1
-            decided = truth(self.test(), staying=False)
-            if not isinstance(decided, bool):
-                return deciding(decided, lambda: self._staged(local))
-            if not decided:
-                said(added, trip, why or f"{SHORT}, and Python decides its test")
-                return self.otherwise() if self.otherwise else None
-            if self._may_be_long(trip):
-                kept, code, why = self._kept(added.ops())
-                if kept:
-                    return code
-            if self.leaving:
-                known, code = attempted(self.body, local)
-                if not known:
-                    return self._staged(local, endless=True)
-            else:
-                code = self.body()
-            if not goes_on(code):
-                said(added, trip + 1, why or SHORT)
-                return behind(code)
-
-    def _may_be_long(self, trip: int) -> bool:
-        """Whether one loop may be better from this trip on: at once where it was so before."""
-        known = code_of(self.body) in here().long_loops
-        return (known and 0 < trip <= MOST_PEELED) or (trip >= MANY and trip & (trip - 1) == 0)
-
-    def _kept(self, before: int) -> tuple[bool, Exit | None, str]:
-        """The rest as one loop although Python decides, if its trips are long together."""
-        known, code = here().long_loops, code_of(self.body)
-        ops = MOST_OPS if code in known else before
-        if ops <= MOST_SHORT:
-            return False, None, SHORT
-        try:
-            found = kept_loop(lambda: self._staged(self.local, checked=True), ops, self.local)
-            if found[0]:
-                known.add(code)
-            return found
-        except Peel as peel:  # later trips may have other types
-            return False, None, f"types change: {peel}"
-
-    def _staged(
-        self, local: list[Local], *, endless: bool = False, checked: bool = False
-    ) -> Exit | None:
-        """
-        `endless`: the test is true as far as Python decides; `checked`: so are Python's integers.
-        """
-        test: Body | None = self.test
-        if endless and _is_true(self.test):
-            test = None
-        try:
-            whose = self.whose or self.body
-            found = _staged(local, self.body, test, self.leaving, test is None, whose=whose)
-        except Peel as peel:
-            if checked:
-                raise
-            return self._after_first_trip(peel, test)
-        except _Changes:
-            test = None
-            found = _staged(local, self._tested, None, True, True, whose=self.whose or self.body)
-        rolled, state, possible = found
-        if checked:
-            rolled.check_integers(MOST_TRIPS)
-        return finished(state, possible, test is None, self.otherwise, self.local)
-
-    def _tested(self) -> Exit | None:
-        """The test and a trip, as a trip of an endless loop."""
-        decided = truth(self.test(), staying=False)
-        if isinstance(decided, bool):
-            return self.body() if decided else ENDED
-        both = (self.body, lambda: ENDED)
-        return staged_branch(decided, both, None, self.local, later=True)
-
-    def _after_first_trip(self, peel: Peel, test: Body | None) -> Exit | None:
-        chain = (*self.peeled, str(peel))
-        if len(chain) > MOST_PEELED:
-            raise unsettled(peel.name, chain)
-        again = replace(self, peeled=chain)
-
-        def trip() -> Exit | None:
-            code = self.body()
-            if code is not None and code.only == BREAKS:
-                return None
-            return again.after(None if goes_on(code) else code)
-
-        decided = True if test is None else truth(test(), staying=False)
-        if decided is True:
-            return trip()
-        if decided is False:
-            return self.otherwise() if self.otherwise else None
-        both = (trip, self.otherwise)
-        return staged_branch(decided, both, None, self.local, later=False, apart=True)
-
-    def after(self, code: Exit | None) -> Exit | None:
-        """The loop after a trip that was left so; `break` leaves it."""
-        return rest_of_loop(code, self.run, self.local)
-
-
-def _is_true(test: Body) -> bool:
-    """Whether the test is a constant: `while True`."""
-    return not code_of(test).co_names and not code_of(test).co_freevars
 
 
 @dataclass(frozen=True)
@@ -276,7 +71,8 @@ class For:
     otherwise: Body | None
     local: list[Local]
     leaving: bool
-    sliced: tuple[str, ...] | None = None  # by variables: the names that are read elsewhere too
+    read: tuple[str, ...] = ()  # names of variables that are read after it
+    sliced: bool = False  # variables begin or end slices
     peeled: tuple[str, ...] = ()
 
     def run(self, value: Any) -> Exit | None:
@@ -288,15 +84,14 @@ class For:
     def _run(self, value: Any, items: Items | None) -> Exit | None:
         local = self.local
         if items is not None and here().trial is not None:
-            return trip_among(items, self.body, local)
+            return self._tried_among(items)
         if items is not None and items.parallel:
             return self._parallel(items, local)
         if items is not None and not items.known:
             return self._counted(items, value) if items.series else self._traced(items, local)
         walk = Walk(value if items is None else items)
-        dear = items is not None and code_of(self.body) in here().long_loops and items.count > 1
-        tried = dear or (items is not None and self._is_long(items))
-        few = items is not None and 1 < items.count < MANY
+        tried, stays = (False, False) if items is None else self._is_long(items)
+        few, dear = items is not None and 1 < items.count < MANY, False
         added, k, why = Added(), -1, PYTHONS if items is None else SHORT
         for k, item in enumerate(walk):
             if k == 1 and few and items is not None:
@@ -305,11 +100,12 @@ class For:
             if items is not None and tried and k <= MOST_PEELED:
                 roll_rest = partial(self._rolled, items.after(k), local)
                 try:
-                    outer = self.sliced or ()
-                    before = MOST_SHORT if dear else 0 if k or items.count >= MANY else None
+                    least = MANY if self.sliced and not k else 0
+                    before = MOST_SHORT if dear or stays else 0 if items.count >= least else None
+                    outer = self.read if self.sliced else ()
                     kept, code, why = kept_loop(roll_rest, before, local, outer)
                 except Peel as peel:  # the next trip may have the types of those behind it
-                    why = f"types change: {peel}"
+                    why = f"{TYPES}: {peel}"
                 else:
                     if kept:
                         here().long_loops.update((code_of(self.body),) * dear)
@@ -332,11 +128,22 @@ class For:
             return self._listed(walk.listed)
         return self.otherwise() if self.otherwise else None
 
-    def _is_long(self, items: Items) -> bool:
-        """Whether trips are so many, or so long, that one loop may be better."""
-        if self.sliced is not None or items.count < MANY:
-            return self.sliced is not None and items.count >= FEW
-        return is_longer(items, self.body, self.local)
+    def _is_long(self, items: Items) -> tuple[bool, bool]:
+        """Whether trips are so many, or so long, that one loop may be better; or surely is."""
+        count = items.count
+        if count > 1 and code_of(self.body) in here().long_loops:
+            return True, True
+        if self.sliced or count < 2:
+            return count >= FEW, False
+        most = (MOST_OF_FEW if FEW <= count < MANY else MOST_SHORT) // count
+        trip = tried_trip(items, self.body, self.local, most)
+        stays = trip.stays(count, self.read)
+        return stays or (count >= FEW and trip.ops > most), stays
+
+    def _tried_among(self, items: Items) -> None:
+        """In a trial."""
+        trip_among(items, self.body, self.local, self.read)
+        here().trial.around |= self.sliced and (not items.known or items.count >= FEW)
 
     def _counted(self, items: Items, value: Any) -> Exit | None:
         """Over lists whose length only the compiled function knows, and which trips may change."""
@@ -445,7 +252,7 @@ class For:
             variables = [*local, place]
             runs = items.known and items.count > 0
             none = no_trip(place.get)
-            _, state, possible = _staged(
+            _, state, possible = staged(
                 variables, trip, test, True, runs, items.count, none, whose=self.body
             )
             return finished(state, possible, False, self.otherwise, self.local)
@@ -454,7 +261,7 @@ class For:
         def step(arguments: Sequence[SSAValue]) -> None:
             index = arguments[0]
             index.name_hint = "i"
-            with here().bound.loop(here().scopes[-1], index, count, sliced=self.sliced is not None):
+            with here().bound.loop(here().scopes[-1], index, count, sliced=self.sliced):
                 item = items.at(Tracer(here(), index, weak=True))
                 self.body(item) if runs else exit_of(partial(self.body, item))
 

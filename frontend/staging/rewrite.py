@@ -16,7 +16,6 @@ other branch is.
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, cast
@@ -24,6 +23,7 @@ from typing import Any, cast
 from mlc.frontend.staging.chains import Chains
 from mlc.frontend.staging.comprehensions import Comprehensions
 from mlc.frontend.staging.gathered import gathered
+from mlc.frontend.staging.liveness import Liveness
 from mlc.frontend.staging.matching import asked
 from mlc.frontend.staging.scopes import (
     RUNTIME,
@@ -34,9 +34,8 @@ from mlc.frontend.staging.scopes import (
     calls,
     computes,
     exits,
+    is_sliced,
     own_nodes,
-    read_elsewhere,
-    reads,
 )
 from mlc.frontend.staging.syntax import ITEM, RAW_CALLS, defined, runtime, thunk
 from mlc.frontend.trace.definitions import Definition, parameters
@@ -75,7 +74,7 @@ class _Scope:
     elsewhere: set[str] = field(default_factory=set[str])  # names that it declares global
     shared: set[str] = field(default_factory=set[str])  # names that functions of bodies bind
     lent: set[str] = field(default_factory=set[str])  # names that functions inside it bind
-    read: Counter[str] = field(default_factory=Counter[str])  # how often each name is
+    live: Liveness = field(default_factory=lambda: Liveness((), ()))  # names that are read again
     suspends: bool = False  # a generator: its statements stay
 
 
@@ -110,7 +109,6 @@ class _Stager(Comprehensions, ast.NodeTransformer):
         if self.gathers:
             gathered(node)
         scope, own = self.scope, list(own_nodes(node.body))
-        scope.read = reads(node.body)
         scope.suspends = any(isinstance(x, _SUSPENDING) for x in own)
         declared = [x for x in own if isinstance(x, ast.Global | ast.Nonlocal)]
         for declaration in declared:
@@ -119,6 +117,7 @@ class _Stager(Comprehensions, ast.NodeTransformer):
         nested = (x for x in ast.walk(node) if isinstance(x, ast.Nonlocal) and x not in declared)
         outer = {name for declaration in declared for name in declaration.names}
         scope.lent = {name for x in nested for name in x.names} & (bound_names(node) | outer)
+        scope.live = Liveness(node.body, scope.lent | scope.elsewhere | outer)
         statements = self.block(node.body, tail=True)
         first: list[ast.stmt] = [type(x)(x.names) for x in declared]
         if new := sorted(scope.shared - outer - set(names)):
@@ -308,25 +307,28 @@ class _Stager(Comprehensions, ast.NodeTransformer):
                 leaving = self._may_end(node)
                 parts = [self._test(made, test), function("body", node.body)]
                 parts += [function("else", node.orelse), after(), names, leaving]
-                call = runtime("loop", test, *parts)
+                call = runtime("loop", test, *parts, *self._lives(node))
             case ast.For():
-                sliced = read_elsewhere(node.body, self.scope.read)
+                sliced = ast.Constant(is_sliced(node.body))
                 target = ast.Assign([node.target], ast.Name(ITEM, ast.Load()))
                 body = [at(target, node.target), *node.body]
                 names = self._names([*body, *node.orelse, *(rest or [])])
                 leaving = self._may_end(node)
                 parts = [self.visit(node.iter), function("body", body, item=True)]
                 parts += [function("else", node.orelse), after(), names, leaving]
-                parts.append(sliced)
-                call = runtime("each", node.iter, *parts)
+                call = runtime("each", node.iter, *parts, *self._lives(node), sliced)
             case _:
                 raise AssertionError(type(node))
         return [*made, *self._called(call, node, leaves, tail=rest is not None)]
 
     def _names(self, statements: Sequence[ast.stmt]) -> ast.expr:
         """The names that statements bind, or may bind, before they are rewritten."""
-        names = sorted(bound_in(statements) | self.scope.lent)
-        return ast.Tuple([ast.Constant(name) for name in names], ast.Load())
+        return _constants(sorted(bound_in(statements) | self.scope.lent))
+
+    def _lives(self, node: ast.For | ast.While) -> tuple[ast.expr, ast.expr]:
+        """The names that are each trip's own, and those that are read after the loop."""
+        live, names = self.scope.live, bound_in([node])
+        return _constants(live.own(node, names)), _constants(live.after(node, names))
 
     def _test(self, made: list[ast.stmt], test: ast.stmt) -> ast.expr:
         """A loop's test as a function, which gives the value itself."""
@@ -452,6 +454,10 @@ _SINGLE: dict[type[ast.cmpop], str] = {
     ast.Is: "same",
     ast.IsNot: "differs",
 }
+
+
+def _constants(names: Sequence[str]) -> ast.expr:
+    return ast.Tuple([ast.Constant(name) for name in names], ast.Load())
 
 
 def _is_control(node: ast.AST) -> bool:

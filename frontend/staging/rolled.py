@@ -126,9 +126,8 @@ def roll(
     """
     lists: dict[int, Widening] = {}
     alone = {v.name for v in local if v.get() is not UNBOUND and references(v) <= ALONE}
-    again = expected(here().changed_in.get(code, ()), local, alone, runs)
-    hoped = {key_of(c.variable) for c in again}
-    carried: list[Carried] = [*(Carried.of(v) for v in local if is_number(v.get())), *again]
+    carried: list[Carried] = expected(here().changed_in.get(code, ()), local, alone, runs)
+    hoped = {key_of(c.variable) for c in carried if not is_number(c.variable.get())}
     original: tuple[list[Carried], Traced, list[Any]] | None = None
     for _ in range(MAX_ROUNDS):
         types = [x.value.type for c in carried for x in c.arrays]
@@ -145,6 +144,7 @@ def roll(
         if found := _found(carried, trip, local, runs, alone):
             carried, original = [*carried, *found], None
             if not take_unseen(block, found):
+                carried = asking(carried, [_end(c, trip, local) for c in carried]) or carried
                 continue
         ends = [_end(c, trip, local) for c in carried]
         if fitting := _fitting(carried, ends) or asking(carried, ends):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -136,24 +135,11 @@ def exits(node: ast.AST, *, in_loop: bool = False) -> bool:
             return False
 
 
-def reads(nodes: Iterable[ast.AST]) -> Counter[str]:
-    """How often each name is read, functions inside included."""
-    names = (x for node in nodes for x in ast.walk(node) if isinstance(x, ast.Name))
-    return Counter(x.id for x in names if isinstance(x.ctx, ast.Load))
-
-
-def read_elsewhere(body: Sequence[ast.stmt], everywhere: Counter[str]) -> ast.expr:
-    """
-    The names that are read outside of a loop too, if there are slices in it that variables begin or
-    end, whose sizes may so differ; else None.
-    """
+def is_sliced(body: Sequence[ast.stmt]) -> bool:
+    """Whether variables begin or end slices in a loop, whose sizes may so differ."""
     slices = (x for x in own_nodes(body) if isinstance(x, ast.Slice))
     ends = (end for x in slices for end in (x.lower, x.upper) if end is not None)
-    if not any(isinstance(x, ast.Name) for end in ends for x in ast.walk(end)):
-        return ast.Constant(None)
-    inside = reads(body)
-    names = sorted(name for name, times in everywhere.items() if times > inside[name])
-    return ast.Tuple([ast.Constant(name) for name in names], ast.Load())
+    return any(isinstance(x, ast.Name) for end in ends for x in ast.walk(end))
 
 
 def at(node: Any, like: ast.AST) -> Any:

@@ -6,6 +6,7 @@ not kept leaves everything as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from inspect import unwrap
 from types import CodeType
 from typing import Any
 
@@ -26,6 +27,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.exits import Exit, exit_of
 from mlc.frontend.staging.joins import Undecided
 from mlc.frontend.staging.journal import Journal, journaled
+from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.unrolled import reason_of, unrolled
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.trace import here
@@ -61,6 +63,9 @@ MOST_SHORT = 300
 """Likewise of all other trips, whose kernels are the same in each."""
 
 SHORT = f"they are too few, or too short (one loop from {MANY} trips of more than {MOST_SHORT} ops)"
+TYPES = "types change"
+"""Why the rest of a loop is not one yet."""
+
 _TIMES: dict[type[FunctionUse], int] = {PullBackOp: 3, PushForwardOp: 2}
 """How many ops a derivative is for one of its function: each op, its partials, and their products
 with what goes back; forward one of both."""
@@ -96,6 +101,22 @@ def attempted(
     put_back()
     journal.undo()
     return False, None
+
+
+def decision(test: Callable[[], Any], local: Sequence[Local]) -> Any:
+    """
+    Whether a loop goes on: what Python knows, or a value of which nothing stays in the program,
+    unless to ask changes something: the loop asks itself.
+    """
+    before, block = [variable.get() for variable in local], Block()
+    with journaled(block) as journal:
+        found = truth(test(), staying=False)
+    kept = all(x is variable.get() for x, variable in zip(before, local, strict=True))
+    if isinstance(found, bool) or not kept or journal.values or journal.objects:
+        keep(block, journal)
+    else:
+        discard(block)
+    return found
 
 
 def saved(local: Sequence[Local]) -> Callable[[], None]:
@@ -232,7 +253,7 @@ def _ends_or_short(long: bool) -> str:
 
 def code_of(body: Callable[..., Any]) -> CodeType:
     """What a loop's body or test is compiled to, each time that the loop runs the same."""
-    function: Any = body
+    function: Any = unwrap(body)
     return function.__code__
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from types import CellType
 from typing import Any, Protocol
 
@@ -119,6 +120,24 @@ def locals_of(bodies: Iterable[Body | bool | None], names: Sequence[str]) -> lis
             closure: tuple[CellType, ...] = function.__closure__ or ()
             found |= dict(zip(function.__code__.co_freevars, closure, strict=True))
     return [Local(name, found[name]) for name in names if name in found]
+
+
+def alone(body: Body, own: Sequence[Local]) -> Body:
+    """A body before and after which its own variables have no value."""
+    if not own:
+        return body
+
+    @wraps(body)
+    def trip(*args: Any) -> Any:
+        for variable in own:
+            variable.put(UNBOUND)
+        try:
+            return body(*args)
+        finally:
+            for variable in own:
+                variable.put(UNBOUND)
+
+    return trip
 
 
 @dataclass

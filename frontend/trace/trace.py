@@ -84,7 +84,7 @@ class Trace:
             FuncOp, FuncOp
         ] = {}  # those that are of other modules, by what they were
         self.long_loops: set[CodeType] = set()  # bodies that were better as one loop
-        self.longer_than: dict[CodeType, int] = {}  # ops that a trip of a loop's body is more than
+        self.tried: dict[CodeType, Any] = {}  # what a trip of a loop's body is
         self.changed_in: dict[CodeType, Sequence[Any]] = {}  # what trips of a loop's body carried
         self.trial: Any = None  # a trip that is tried, which counts its ops
         self.facts: tuple[Any, ...] = ()  # what the branches being traced know of options

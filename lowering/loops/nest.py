@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import IntegerAttr, i1
 from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
 from mlc.dialects import par
+from mlc.dialects.analysis.loop_tests import following_test, most_trips
 from mlc.dialects.analysis.nests import HELD, Place, is_number, loop_of, ops_in, places_of
 from mlc.dialects.analysis.trips import trips_of
 from mlc.dialects.dims import shape_of
@@ -295,44 +296,74 @@ class _Nest:
         return found
 
     def _while(self, op: WhileOp) -> None:
-        """A loop of as many trips as are left until the next look, in a loop that looks."""
+        """
+        A loop whose body stands behind its test, so that what a trip says of the next one is asked
+        where the trip ends: in a loop that looks whether the call must stop, unless its trips are
+        known to be few.
+        """
+        b, inits = self.b, self._of(op.inits)
+        if (trips := _trips_in(op)) is not None and trips <= POLL_TRIPS:
+            left = self.left
+
+            def trip(*parts: SSAValue) -> tuple[SSAValue, Values]:
+                goes_on, _, *following = self._while_trip(op, parts)
+                return goes_on, following
+
+            found = self._while_loop(inits, trip, lambda *parts: parts)
+            self.left = b.sub(left, trips)
+        else:
+            inits = [b.index(self.left), *inits]
+            self.left, *found = self._while_loop(
+                inits, lambda *before: self._while_block(op, before), lambda *parts: parts
+            )
+        self._bind(op.outs, found)
+
+    def _while_trip(self, op: WhileOp, parts: Values) -> Values:
+        """The test and a trip: whether another test follows, the trips left, and the numbers."""
+        b, following = self.b, following_test(op)
+        self._bind(op.condition.block.args, parts)
+        self.block(op.condition.block)
+
+        def run() -> Values:
+            self.left = b.sub(self.left, 1)
+            self._bind(op.body.block.args, parts)
+            found = self.block(op.body.block)
+            self._leave(op.body.block, op.body.block.args)
+            left, goes_on = b.index(self.left), self.b.constant(IntegerAttr(1, i1), i1)
+            if following is not None:
+                self._bind(op.condition.block.args, found)
+                self._number(following)
+                goes_on = self.numbers[following.result]
+            return [goes_on, left, *found]
+
+        left = b.index(self.left)
+        return b.pick_all(self.numbers[op.test], run, lambda: [self.never, left, *parts])
+
+    def _while_block(self, op: WhileOp, before: Values) -> tuple[SSAValue, Values]:
+        """As many trips as are left until the next look, and that."""
         b = self.b
 
         def test(before: SSAValue, *parts: SSAValue) -> tuple[SSAValue, Values]:
             def ask() -> Values:
                 self.left = before
-                self._bind(op.condition.block.args, parts)
-                self.block(op.condition.block)
-                return [self.numbers[op.test], b.index(self.left)]
+                return self._while_trip(op, parts)
 
             some = b.compare("gt", before, 0)
             assert not isinstance(some, bool)
-            goes_on, left = b.pick_all(some, ask, lambda: [self.never, before])
-            return goes_on, [left, *parts]
+            goes_on, *found = b.pick_all(some, ask, lambda: [self.never, before, *parts])
+            return goes_on, found
 
-        def body(left: SSAValue, *parts: SSAValue) -> Values:
-            self.left = b.sub(left, 1)
-            self._bind(op.body.block.args, parts)
-            following = self.block(op.body.block)
-            self._leave(op.body.block, op.body.block.args)
-            return [b.index(self.left), *following]
-
-        def trips(*before: SSAValue) -> tuple[SSAValue, Values]:
-            left, *parts = self._while_loop(before, test, body)
-            looks = b.compare("le", left, 0)
-            assert not isinstance(looks, bool)
-            stop = par.StoppedOp.of(self.s.context)
-            goes_on, left = b.pick_all(
-                looks,
-                lambda: [b.negated(b.value(stop)), b.index(POLL_TRIPS)],
-                lambda: [self.never, left],
-                rarely=True,
-            )
-            return goes_on, [left, *parts]
-
-        inits = [b.index(self.left), *self._of(op.inits)]
-        self.left, *found = self._while_loop(inits, trips, lambda *parts: parts)
-        self._bind(op.outs, found)
+        left, *parts = self._while_loop(before, test, lambda *parts: parts)
+        looks = b.compare("le", left, 0)
+        assert not isinstance(looks, bool)
+        stop = par.StoppedOp.of(self.s.context)
+        goes_on, left = b.pick_all(
+            looks,
+            lambda: [b.negated(b.value(stop)), b.index(POLL_TRIPS)],
+            lambda: [self.never, left],
+            rarely=True,
+        )
+        return goes_on, [left, *parts]
 
     def _while_loop(
         self,
@@ -399,6 +430,7 @@ def _trips_in(op: ControlOp) -> int | None:
         return inside
     count = trips_of(op)
     known = None if count is None else count.constant
+    known = most_trips(op) if isinstance(op, WhileOp) else known
     return None if known is None else known * (1 + inside)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import mlc
 from mlc.dialects.errors import CompilerBug, DTypeError
 from mlc.frontend.errors import ConcretizationError, NotSupportedError
-from mlc.frontend.staging import loops, trials
+from mlc.frontend.staging import loops, trials, tried, whiles
 from mlc.frontend.trace.containers import flatten
 from mlc.lazy_dataclass import dataclass
 
@@ -58,6 +58,7 @@ def rolling(always: bool) -> Generator[None]:
     """Loops of a known number of trips stay loops wherever that is possible; or nowhere."""
     few, most = (1, -1) if always else (10**9, 10**9)
     changed = [(loops, "MANY", few), (loops, "FEW", few), (loops, "MOST_SHORT", most)]
+    changed += [(tried, "FEW", 2 * few), (tried, "MOST_SHORT", most), (whiles, "MANY", few)]
     changed += [(trials, x, most) for x in ("MOST_OPS", "MOST_OPS_INSIDE", "MOST_OF_FEW")]
     before = [getattr(module, name) for module, name, _ in changed]
     try:

@@ -33,14 +33,15 @@ func.func @sums(%x: tensor<64xf64>) -> (tensor<64xf64>, tensor<f64>) attributes 
 // -----
 
 // A loop that data ends stands in one that looks, after so many trips, whether the call must stop; the
-// test is a value.
+// test is a value, and a trip stands behind it.
 // CHECK-LABEL: func.func @nest_
 // CHECK:         scf.while
 // CHECK:           scf.while
-// CHECK:             arith.cmpf
+// CHECK:             %[[GOES:.*]] = arith.cmpf
+// CHECK:             scf.if %[[GOES]]
+// CHECK:               arith.mulf
 // CHECK:             scf.condition
 // CHECK:           } do {
-// CHECK:             arith.mulf
 // CHECK:           scf.if
 // CHECK:             mlc_par.stopped %ctx : i1
 // CHECK:           mlc.rarely
@@ -61,6 +62,48 @@ func.func @halves(%x: tensor<f64>) -> tensor<f64> attributes {mlc.arena = {}} {
     mlc.yield %1 : tensor<f64>
   } {buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<f64>
+}
+
+// -----
+
+// A search: its trips are counted to a constant, so that nobody looks; that it has ended is asked where
+// a trip says so.
+// CHECK-LABEL: func.func @nest_
+// CHECK-NOT:     mlc_par.stopped
+// CHECK:         scf.while
+// CHECK:           scf.if
+// CHECK:             %[[V:.*]] = memref.load
+// CHECK:             arith.cmpf
+// CHECK:             %[[CODE:.*]] = arith.select
+// CHECK:             %[[GOES:.*]] = arith.cmpi eq, %[[CODE]]
+// CHECK:             scf.yield %[[GOES]]
+// CHECK:           scf.condition
+// CHECK-NOT:     mlc_par.stopped
+// CHECK:         return
+func.func @search(%x: tensor<9xf64>) -> (tensor<i64>, tensor<i64>) attributes {mlc.arena = {}} {
+  %0, %last = mlc.kernel "nest" (%a = %x) : (tensor<9xf64>) -> (tensor<i64>, tensor<i64>) {
+    %zero = mlc.constant dense<0> : tensor<i64>
+    %one = mlc.constant dense<1> : tensor<i64>
+    %n = mlc.constant dense<9> : tensor<i64>
+    %1, %2 = mlc.while iter(%k = %zero, %code = %zero) -> (tensor<i64>, tensor<i64>) {
+      %3 = mlc.compare "eq" %code, %zero : tensor<i64> -> tensor<i1>
+      %4 = mlc.compare "lt" %k, %n : tensor<i64> -> tensor<i1>
+      %no = mlc.constant dense<false> : tensor<i1>
+      %5 = mlc.select %3, %4, %no : tensor<i1>, tensor<i1>
+      mlc.yield %5 : tensor<i1>
+    } do {
+    ^bb0(%i: tensor<i64>, %c: tensor<i64>):
+      %6 = mlc.dynamic_slice %a[%i] {fits} : tensor<9xf64>, tensor<i64> -> tensor<1xf64>
+      %7 = mlc.reshape %6 : tensor<1xf64> -> tensor<f64>
+      %half = mlc.constant dense<0.5> : tensor<f64>
+      %8 = mlc.compare "gt" %7, %half : tensor<f64> -> tensor<i1>
+      %9 = mlc.select %8, %one, %zero : tensor<i1>, tensor<i64>
+      %10 = mlc.add %i, %one : tensor<i64>
+      mlc.yield %10, %9 : tensor<i64>, tensor<i64>
+    }
+    mlc.yield %1, %2 : tensor<i64>, tensor<i64>
+  } {buffers = [#mlc.buffer<out 0>, #mlc.buffer<out 1>]}
+  func.return %0, %last : tensor<i64>, tensor<i64>
 }
 
 // -----
