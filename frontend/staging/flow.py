@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mlc.dialects.errors import MlcError
@@ -28,8 +29,10 @@ from mlc.frontend.staging.exits import (
     may_not_come_up,
     returns,
 )
+from mlc.frontend.staging.items import Items
 from mlc.frontend.staging.lazy import Lazy
 from mlc.frontend.staging.loops import For, While
+from mlc.frontend.staging.many import Making
 from mlc.frontend.staging.truth import negated, truth
 from mlc.frontend.staging.variables import Local, locals_of
 from mlc.frontend.staging.variants import Variants, facts_of
@@ -131,6 +134,8 @@ class Flow:
         `sliced`: the names that are read elsewhere too, where variables begin or end slices.
         """
         local = locals_of((body, otherwise, rest), names)
+        if isinstance(items, Items) and items.each is not None:
+            items, body = replace(items, each=None), Making(items, body)
         return after(For(body, otherwise, local, leaving, sliced).run(items), rest, local)
 
     # expressions

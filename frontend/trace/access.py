@@ -20,7 +20,7 @@ from mlc.frontend.numpy.registry import RANDOM_REMEDY, implementation_of, subscr
 from mlc.frontend.staging.counted import as_arrays, element, is_counted, made, place_in
 from mlc.frontend.staging.flow import Flow
 from mlc.frontend.staging.lazy import Lazy, is_long
-from mlc.frontend.staging.list_methods import method_of, read
+from mlc.frontend.staging.list_methods import method_of, read, spread, unpacked
 from mlc.frontend.staging.variants import first_variants, narrowed, of_options
 from mlc.frontend.staging.wholes import spelled_in
 from mlc.frontend.trace import stores, unobserved
@@ -42,6 +42,7 @@ from mlc.frontend.trace.deferred import Raising, is_deferred, joined, text_of, u
 from mlc.frontend.trace.effects import effects, effects_of, is_told
 from mlc.frontend.trace.foreign import called_at_each_call, foreign_owner
 from mlc.frontend.trace.impure import check_library, check_pure
+from mlc.frontend.trace.hashed import as_key, with_keys
 from mlc.frontend.trace.kinds import (
     class_of,
     instance_of,
@@ -111,6 +112,7 @@ class Access(Flow):
                 held = made(list(obj))
                 return element(held, place_in(held, key))
             check_key(obj, key)
+        key = as_key(key) if is_dict(obj) else key
         if obj is self._globals and isinstance(key, str):
             return self.name(key, obj[key])
         if (subscript := subscript_of(obj)) is not None:
@@ -127,6 +129,8 @@ class Access(Flow):
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """function(*args, **kwargs)"""
         return call(function, args, kwargs)
+
+    unpacked, spread = staticmethod(unpacked), staticmethod(spread)
 
     def listed(self, loop: Any, items: Any, python: Any, tests: bool) -> Any:
         """[… for … in items]: a loop of the program's, or Python's (comprehensions.py)."""
@@ -212,6 +216,7 @@ def _called(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         special, implemented = None, False
     if implemented and special is None:
         args = spelled_in(args)
+    args = with_keys(function, args)
     if _has_options(function, args, kwargs, implemented):
         return of_options(_plain_call, (function, *args), kwargs)
     if special is not None:

@@ -23,6 +23,8 @@ from mlc.frontend.staging.counted import (
     made,
 )
 from mlc.frontend.staging.journal import put_contents, touched
+from mlc.frontend.staging.items import Items
+from mlc.frontend.staging.lazy import is_long
 from mlc.frontend.staging.list_methods import (
     heapify,
     heappop,
@@ -30,7 +32,9 @@ from mlc.frontend.staging.list_methods import (
     method_of,
     order_of,
     picked,
+    without_nans,
 )
+from mlc.frontend.staging.many import filtered
 from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.variants import first_variants
 from mlc.frontend.trace.deferred import is_deferred
@@ -68,8 +72,10 @@ def _filtered(args: Sequence[Any]) -> Any:
     from mlc.frontend.trace.access import call
 
     function, items = args
-    if not (isinstance(items, Tracer) or type(items) in (list, tuple)) or is_counted(items):
+    if not (isinstance(items, Tracer | Items) or type(items) in (list, tuple)) or is_counted(items):
         return MISS
+    if is_long(items):
+        return filtered(function, items)
     elements = list(items)
     kept = [truth(x if function is None else call(function, (x,), {})) for x in elements]
     if not is_deferred(kept):
@@ -124,7 +130,7 @@ def _extreme(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     if any(map(is_tuple, keys)):
         place: Any = order_of(made(keys).rows, reverse=function is max)[0]
     else:
-        numbers: Any = as_array(made(keys))
+        numbers: Any = without_nans(as_array(made(keys)))
         place = np.argmin(numbers) if function is min else np.argmax(numbers)
     return element(held, place)
 

@@ -240,7 +240,9 @@ class Tracer(Value):
         )
 
     def __hash__(self) -> int:
-        return id(self)
+        from mlc.frontend.trace.hashed import hash_of
+
+        return hash_of(self)
 
     # NumPy's protocols
 
