@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,7 @@ class _Methods:
     @staticmethod
     def append(obj: list[Any], value: Any) -> None:
         put(obj, appended(counted_of(obj), value))
+        _limit(obj)
 
     @staticmethod
     def extend(obj: list[Any], values: Any) -> None:
@@ -56,6 +58,7 @@ class _Methods:
         held = counted_of(obj)
         room = held.capacity if isinstance(held, Fixed) else None
         put(obj, made([held, *found], room=room, kind=type(held)))
+        _limit(obj)
 
     @staticmethod
     def pop(obj: list[Any], key: Any = -1) -> Any:
@@ -71,6 +74,7 @@ class _Methods:
     @staticmethod
     def appendleft(obj: list[Any], value: Any) -> None:
         _Methods.insert(obj, 0, value)
+        _limit(obj, left=True)
 
     @staticmethod
     def clear(obj: list[Any]) -> None:
@@ -126,6 +130,25 @@ class _Methods:
         from mlc.frontend import numpy as names
 
         return as_number(names.sum(as_array(counted_of(obj)) == value))
+
+
+def _limit(obj: Any, *, left: bool = False) -> None:
+    """A deque that holds more than it may loses elements at the end where none was added."""
+    from mlc.frontend import numpy as names
+
+    most = obj.maxlen if isinstance(obj, deque) else None
+    if most is None:
+        return
+    held = counted_of(obj)  # pyright: ignore[reportUnknownArgumentType, reportArgumentType]
+    if isinstance(held.count, int) and held.count <= most:
+        return
+    kept: Any = as_number(names.minimum(held.count, most))
+    count = min(held.count, most) if isinstance(held.count, int) else kept
+    if left:
+        put(obj, type(held)(count, held.rows))  # pyright: ignore[reportUnknownArgumentType]
+        return
+    source = names.minimum(places(held) + (held.count - count), size_of(held.capacity) - 1)
+    put(obj, picked(held, source, count))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def picked(held: Counted, source: Any, count: Any) -> Counted:

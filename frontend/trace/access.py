@@ -79,6 +79,8 @@ class Access(Flow):
         """obj.name"""
         if is_variants(obj):
             return of_options(self.attr, (obj, name), {})
+        if (getter := _users_property(obj, name)) is not None:
+            return call(getter, (obj,), {})
         value = getattr(obj, name)
         if isinstance(obj, Tracer | SymbolicDim | np.ndarray | np.generic):
             return value
@@ -181,6 +183,20 @@ def shown(value: Any, names: Sequence[str] = ("__str__", "__repr__")) -> Any:
 def attribute(obj: Any, name: str) -> Any:
     """`getattr(obj, name)`"""
     return _LOOSE.attr(obj, name)
+
+
+def _users_property(obj: Any, name: str) -> FunctionType | None:
+    """The function of a property that a user's class has under this name."""
+    kind = class_of(obj)
+    if of_librarys_class(obj):
+        return None
+    owner = next((c for c in kind.__mro__ if name in c.__dict__), None)
+    found = None if owner is None else owner.__dict__[name]
+    getter = found.fget if class_of(found) is property else None
+    if not isinstance(getter, FunctionType) or not is_users(getter):
+        return None
+    guard_class(kind, name, found)
+    return getter
 
 
 def _of_the_class(obj: Any, name: str, value: Any) -> Any:

@@ -158,13 +158,19 @@ def _place(function: Any, obj: Any, item: Any) -> Any:
     """bisect.…(obj, item)"""
     if not is_deferred((obj, item)):
         return MISS
-    line: Any = as_array(counted_of(obj)) if is_counted(obj) else lift(obj)
+    if type(obj) is list and not obj:
+        line: Any = np.zeros(0)
+    else:
+        line = as_array(counted_of(obj)) if is_counted(obj) else lift(obj)
     side: Any = "left" if function in (bisect.bisect_left, bisect.insort_left) else "right"
     searched: Any = np.searchsorted
     place = as_number(searched(line, item, side=side))
     if function in (bisect.bisect_left, bisect.bisect_right):
         return place
     check_collection(obj, function.__name__)
+    if not obj:
+        touched(obj)
+        return put_contents(obj, [item])
     return method_of(obj, "insert")(place, item)
 
 
