@@ -209,7 +209,13 @@ def enumerated(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return enumerate(*args, **kwargs)
     found = Items(items.count, lambda k: (first + k, items.at(k)), lambda: enumerate(items, first))
     found = replace(found, arrays=items.arrays, series=items.series)
-    return found if items.each is None else replace(found, each=lambda x: (x[0], items.made(x[1])))
+    if items.each is None:
+        return found
+
+    def each(numbered: tuple[Any, Any]) -> tuple[Any, Any]:
+        return numbered[0], items.made(numbered[1])
+
+    return replace(found, each=each)
 
 
 def zipped(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -233,9 +239,11 @@ def zipped(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     made = replace(made, arrays=arrays, series=tuple(a for x in found for a in x.series))
     if all(x.each is None for x in found):
         return made
-    return replace(
-        made, each=lambda row: tuple(x.made(y) for x, y in zip(found, row, strict=True))
-    )
+
+    def each(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(x.made(part) for x, part in zip(found, row, strict=True))
+
+    return replace(made, each=each)
 
 
 def _pythons(values: list[Any] | tuple[Any, ...]) -> Items:

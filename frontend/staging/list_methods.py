@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +37,7 @@ from mlc.frontend.staging.many import of_each, with_listed
 from mlc.frontend.staging.sized import padded
 from mlc.frontend.trace.containers import flatten, unflatten
 from mlc.frontend.trace.effects import effects
+from mlc.frontend.trace.kinds import is_tuple
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.transform import take_care
@@ -136,19 +136,19 @@ def _limit(obj: Any, *, left: bool = False) -> None:
     """A deque that holds more than it may loses elements at the end where none was added."""
     from mlc.frontend import numpy as names
 
-    most = obj.maxlen if isinstance(obj, deque) else None
+    most = getattr(obj, "maxlen", None)  # a list has none
     if most is None:
         return
-    held = counted_of(obj)  # pyright: ignore[reportUnknownArgumentType, reportArgumentType]
+    held = counted_of(obj)
     if isinstance(held.count, int) and held.count <= most:
         return
     kept: Any = as_number(names.minimum(held.count, most))
     count = min(held.count, most) if isinstance(held.count, int) else kept
     if left:
-        put(obj, type(held)(count, held.rows))  # pyright: ignore[reportUnknownArgumentType]
+        put(obj, type(held)(count, held.rows))
         return
     source = names.minimum(places(held) + (held.count - count), size_of(held.capacity) - 1)
-    put(obj, picked(held, source, count))  # pyright: ignore[reportUnknownArgumentType]
+    put(obj, picked(held, source, count))
 
 
 def picked(held: Counted, source: Any, count: Any) -> Counted:
@@ -189,7 +189,7 @@ def keys_of(held: Counted, key: Any) -> Any:
 
 
 def without_nans(rows: Any) -> Any:
-    """Python compares each number with the best before it: NaN is the best only where it is first."""
+    """Python compares each number with the best before it: NaN wins only where it is first."""
     from mlc.frontend import numpy as names
 
     return names.where(names.isnan(rows), rows[0], rows) if rows.row.kind == "float" else rows
@@ -284,10 +284,10 @@ def unpacked(value: Any, pattern: Any) -> Any:
     What is assigned to several targets. `pattern`: for each of them None, "*" for what takes the
     rest, or a pattern.
     """
-    if not isinstance(pattern, tuple):
+    if not is_tuple(pattern):
         return value
     if is_counted(value):
-        value = _taken_apart(value, pattern)  # pyright: ignore[reportUnknownArgumentType]
+        value = _taken_apart(value, pattern)
     if type(value) not in (list, tuple) or len(value) != len(pattern) or "*" in pattern:
         return value
     return [unpacked(x, part) for x, part in zip(value, pattern, strict=True)]
@@ -305,7 +305,7 @@ def _taken_apart(obj: list[Any], pattern: tuple[Any, ...]) -> list[Any]:
         _check(held.count <= least, f"too many values to unpack (expected {least})")
     first = [element(held, k) for k in range(star)]
     last = [element(held, held.count - behind + k) for k in range(behind)]
-    middle = read(obj, slice(star, -behind or None)) if star < size else []
+    middle: list[Any] = read(obj, slice(star, -behind or None)) if star < size else []
     return [*first, *middle, *last]
 
 
@@ -330,7 +330,7 @@ def spread(value: Any) -> Any:
     """The elements of what is spread out among arguments, or in a tuple."""
     if not is_counted(value):
         return value
-    held = counted_of(value)  # pyright: ignore[reportUnknownArgumentType]
+    held = counted_of(value)
     if not isinstance(held.count, int):
         message = "a list whose length only the compiled function knows is spread out by *."
         remedy = "Give the list itself, or make an array of it first: np.array(xs)."
@@ -348,7 +348,7 @@ def written(obj: list[Any], key: Any, value: Any) -> None:
     put(obj, overwritten(held, place, held.count, value))
 
 
-def _spliced(obj: list[Any], key: slice, values: Any) -> Counted:
+def _spliced(obj: list[Any], key: Any, values: Any) -> Counted:
     """With other elements in the place of some that stand one after another."""
     if key.step not in (None, 1):
         message = "a slice with a step of a list whose length only the compiled function knows"
@@ -356,7 +356,7 @@ def _spliced(obj: list[Any], key: slice, values: Any) -> Counted:
         raise located(NotSupportedError, f"{message} is assigned.", remedy=remedy)
     (values,) = with_listed(list, (values,))
     end = 0 if key.stop is None else key.stop
-    behind = [] if key.stop is None else read(obj, slice(end, None))
+    behind: list[Any] = [] if key.stop is None else read(obj, slice(end, None))
     return made([*read(obj, slice(0, key.start or 0)), *values, *behind])
 
 

@@ -13,29 +13,29 @@ from typing import Any
 from mlc.frontend.staging.counted import Counted
 from mlc.frontend.staging.items import Items, items_of, traced, zipped
 from mlc.frontend.staging.lazy import is_long
-from mlc.frontend.trace.transform import transformed
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.transform import transformed
 
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
 # pyright: reportUnknownArgumentType=false
 
 
-def _listed(items):  # noqa: ANN001, ANN202 - traced, as users' functions are
+def _listed(items):
     made = []
     for item in items:
         made.append(item)  # noqa: PERF402 - a loop of the program
     return made
 
 
-def _of_each(function, items):  # noqa: ANN001, ANN202
+def _of_each(function, items):
     made = []
     for item in items:
         made.append(function(item))  # noqa: PERF401
     return made
 
 
-def _kept(function, items):  # noqa: ANN001, ANN202
+def _kept(function, items):
     made = []
     for item in items:
         if item if function is None else function(item):

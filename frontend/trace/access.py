@@ -41,8 +41,8 @@ from mlc.frontend.trace.counted_calls import MISS, call_counted
 from mlc.frontend.trace.deferred import Raising, is_deferred, joined, text_of, users_text
 from mlc.frontend.trace.effects import effects, effects_of, is_told
 from mlc.frontend.trace.foreign import called_at_each_call, foreign_owner
-from mlc.frontend.trace.impure import check_library, check_pure
 from mlc.frontend.trace.hashed import as_key, with_keys
+from mlc.frontend.trace.impure import check_library, check_pure
 from mlc.frontend.trace.kinds import (
     class_of,
     instance_of,
@@ -191,7 +191,7 @@ def _users_property(obj: Any, name: str) -> FunctionType | None:
     if of_librarys_class(obj):
         return None
     owner = next((c for c in kind.__mro__ if name in c.__dict__), None)
-    found = None if owner is None else owner.__dict__[name]
+    found: Any = None if owner is None else owner.__dict__[name]
     getter = found.fget if class_of(found) is property else None
     if not isinstance(getter, FunctionType) or not is_users(getter):
         return None

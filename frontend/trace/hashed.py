@@ -15,13 +15,13 @@ from mlc.dialects.dtypes import BOOL
 from mlc.dialects.errors import DTypeError
 from mlc.frontend.errors import ConcretizationError, located
 from mlc.frontend.trace.captures import of_library
-from mlc.frontend.trace.kinds import class_of, is_class, is_dict, is_tuple
+from mlc.frontend.trace.kinds import class_of, is_class, is_dict, is_one_of, is_tuple
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.tracer import Tracer
 
 REMEDY = (
-    "np.unique(xs) gives the numbers that are in an array, with return_counts=True how often; np.isin"
-    " asks which are in another; to count or to look up, use them as places of an array."
+    "np.unique(xs) gives the numbers that are in an array, with return_counts=True how often;"
+    " np.isin asks which are in another; to count or to look up, use them as places of an array."
 )
 
 
@@ -44,8 +44,8 @@ def as_key(value: Any) -> Any:
     name = name_of(value)
     raise located(
         ConcretizationError,
-        f"{name or 'a number'} is looked up in a dict or set, or kept there; expected a number known"
-        " when compiling, since these are Python's, which finds by their hash what they hold.",
+        f"{name or 'a number'} is a key of a dict or an element of a set, and exists only when the"
+        " program runs; expected one known when compiling, since dicts and sets are Python's.",
         remedy=REMEDY,
     )
 
@@ -67,7 +67,7 @@ def with_keys(function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
             return args
         return tuple(map(_pairs if function in _OF_PAIRS else _keys, args))
     owner: Any = function.__self__ if isinstance(function, BuiltinFunctionType) else None
-    if not isinstance(owner, dict | set | frozenset) and owner not in _CLASSES[2:]:
+    if not is_one_of(owner, (dict, set, frozenset)) and owner not in _CLASSES[2:]:
         return args
     if function.__name__ in _BY_KEY:
         return as_key(args[0]), *args[1:]
@@ -84,14 +84,14 @@ _BY_KEY = frozenset(
 
 
 def _keys(values: Any) -> Any:
-    if isinstance(values, dict | set | frozenset | str) or not isinstance(values, Iterable):
+    if is_one_of(values, (dict, set, frozenset, str)) or not is_one_of(values, (Iterable,)):
         return values
-    return [as_key(x) for x in values]  # pyright: ignore[reportUnknownVariableType]
+    return [as_key(x) for x in values]
 
 
 def _pairs(values: Any) -> Any:
-    if isinstance(values, dict) or not isinstance(values, Iterable):
-        return values  # pyright: ignore[reportUnknownVariableType]
-    pairs: list[Any] = list(values)  # pyright: ignore[reportUnknownArgumentType]
+    if is_dict(values) or not is_one_of(values, (Iterable,)):
+        return values
+    pairs: list[Any] = list(values)
     whole = all(isinstance(x, tuple | list) and len(x) == 2 for x in pairs)  # pyright: ignore[reportUnknownArgumentType]
     return [(as_key(key), value) for key, value in pairs] if whole else pairs

@@ -22,8 +22,8 @@ from mlc.frontend.staging.counted import (
     is_counted,
     made,
 )
-from mlc.frontend.staging.journal import put_contents, touched
 from mlc.frontend.staging.items import Items
+from mlc.frontend.staging.journal import put_contents, touched
 from mlc.frontend.staging.lazy import is_long
 from mlc.frontend.staging.list_methods import (
     heapify,
@@ -38,7 +38,7 @@ from mlc.frontend.staging.many import filtered
 from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.variants import first_variants
 from mlc.frontend.trace.deferred import is_deferred
-from mlc.frontend.trace.kinds import is_tuple
+from mlc.frontend.trace.kinds import class_of, is_tuple
 from mlc.frontend.trace.stores import check_collection
 from mlc.frontend.trace.tracer import Tracer
 
@@ -158,7 +158,7 @@ def _place(function: Any, obj: Any, item: Any) -> Any:
     """bisect.…(obj, item)"""
     if not is_deferred((obj, item)):
         return MISS
-    if type(obj) is list and not obj:
+    if class_of(obj) is list and not len(obj):
         line: Any = np.zeros(0)
     else:
         line = as_array(counted_of(obj)) if is_counted(obj) else lift(obj)
