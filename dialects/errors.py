@@ -92,4 +92,5 @@ class RoomError(MlcError):
 _NEGATIVE = {
     "repeat": "repeats may not contain negative values.",
     "bincount": "'list' argument must have no negative elements",
+    **dict.fromkeys(("full", "zeros", "ones", "eye", "tri"), "negative dimensions are not allowed"),
 }

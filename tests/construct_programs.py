@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-CONSTRUCTS: dict[str, Callable[[Any], Any]] = {}
+Constructs = dict[str, Callable[[Any], Any]]
+CONSTRUCTS: Constructs = {}
 POINTS = (
     np.array([0.6, -1.3, 2.2, 0.4, -0.7, 1.1]),
     np.array([-0.8, 0.9, 0.35, 1.7, -2.1, 0.2]),
@@ -23,10 +24,17 @@ POINTS = (
 )
 
 
-def construct(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """One of them."""
-    CONSTRUCTS[function.__name__] = function
-    return function
+def collecting(constructs: Constructs) -> Callable[..., Any]:
+    """A decorator that adds to them."""
+
+    def construct(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        constructs[function.__name__] = function
+        return function
+
+    return construct
+
+
+construct = collecting(CONSTRUCTS)
 
 
 @construct

@@ -140,7 +140,7 @@ def expect(request: pytest.FixtureRequest) -> Expect:
     return compare
 
 
-@pytest.mark.parametrize("module", ["functions", "derivatives", "programs"])
+@pytest.mark.parametrize("module", ["functions", "derivatives", "programs", "containers"])
 def test_mistakes_in_functions(module: str, tmp_path: Path, expect: Expect) -> None:
     script = str(MISTAKES / f"{module}.py")
     done = process([script], tmp_path, MLC_CACHE_DIR=str(tmp_path / "cache"))
@@ -241,11 +241,12 @@ def test_a_cache_that_nobody_may_write(tmp_path: Path, expect: Expect) -> None:
 
 
 def test_the_golden_file_has_no_strays(request: pytest.FixtureRequest) -> None:
-    from tests.mistakes import derivatives, functions, programs
+    from tests.mistakes import containers, derivatives, functions, programs
 
     known = {f"function_{mistake.__name__}" for mistake in functions.MISTAKES}
     known |= {f"derivative_{mistake.__name__}" for mistake in derivatives.MISTAKES}
     known |= {f"program_{mistake.__name__}" for mistake in programs.MISTAKES}
+    known |= {f"container_{mistake.__name__}" for mistake in containers.MISTAKES}
     known |= {f"command_{name}" for name in COMMANDS}
     known |= {"cache_no_folder", "cache_no_permission"}
     assert set(sections(GOLDEN.read_text("utf-8"))) == known

@@ -315,7 +315,8 @@ def _array_leaf(name: str, array: NDArray[Any], given: Any = None) -> Leaf:
         layout = "general"
     else:
         array, layout = addressable(array), "c"
-    key: Hashable = ("array", _ROWS[array.dtype].name, array.ndim, layout)
+    told = ("scalar",) if is_scalar(original) else ()  # Python's classes are part of the program
+    key: Hashable = ("array", _ROWS[array.dtype].name, array.ndim, layout, *told)
     return Leaf(name, "array", array, key, original, layout)
 
 

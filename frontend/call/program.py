@@ -35,7 +35,7 @@ from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import Structure, children_of, flatten, leaf_count, unflatten
 from mlc.frontend.trace.deferred import Chosen, Found, recipe_of, with_choices
 from mlc.frontend.trace.effects import Outcome, catches, concluded, may_begin_again
-from mlc.frontend.trace.kinds import is_array, is_class, is_one_of, is_tuple
+from mlc.frontend.trace.kinds import is_array, is_class, is_one_of, is_scalar, is_tuple
 from mlc.frontend.trace.leaks import check_released, errors_released
 from mlc.frontend.trace.objects import comes_from_outside, drained
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path, object_path
@@ -413,7 +413,8 @@ def _arguments(
             unit = leaf.value.unit if leaf.kind == "spec" else ""
             value = trace.argument(leaf.name, row_of(leaf), shape, layout=leaf.layout, unit=unit)
             leaves.append(Tracer(trace, value))
-            trace.inputs.add(leaves[-1])
+            if not is_scalar(leaf.given):
+                trace.inputs.add(leaves[-1])
         specs.append(ArgSpec(kind, *_spec_parts(leaves[-1])))
     return leaves, specs, inputs
 

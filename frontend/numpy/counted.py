@@ -12,17 +12,17 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, product, tensor_type
 from mlc.dialects.dtypes import BOOL, I64, dtype_of
-from mlc.dialects.tensor.comparison import ConvertOp
+from mlc.dialects.tensor.comparison import ConvertOp, MaxOp
 from mlc.dialects.tensor.letters import spell
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.positions import PositionsOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.frontend.errors import OutOfBoundsError, located
 from mlc.frontend.numpy.shaping import ravel, reshape
-from mlc.frontend.numpy.values import constant, convert, lift, result
+from mlc.frontend.numpy.values import constant, convert, is_integer, lift, number, result
 from mlc.frontend.trace.kinds import is_array, is_series, is_tuple
 from mlc.frontend.trace.known import known_array
-from mlc.frontend.trace.program_sizes import bound_symbol
+from mlc.frontend.trace.program_sizes import bound_symbol, roomy_symbol, same_value
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import as_size
 from mlc.frontend.trace.trace import here
@@ -71,24 +71,19 @@ def as_counted(value: Any) -> Any:
     return as_size(true_positions(mask).dims[0])
 
 
-def same_value(x: SSAValue, y: SSAValue, seen: dict[tuple[SSAValue, SSAValue], bool]) -> bool:
-    """Whether two values are computed in the same way."""
-    if x is y:
-        return True
-    pair = (x, y)
-    if pair not in seen:
-        a, b = x.owner, y.owner
-        seen[pair] = False
-        seen[pair] = (
-            isinstance(a, TensorOp)
-            and isinstance(b, TensorOp)
-            and type(a) is type(b)
-            and not a.regions
-            and x.type == y.type
-            and a.properties == b.properties
-            and all(same_value(p, q, seen) for p, q in zip(a.operands, b.operands, strict=True))
-        )
-    return seen[pair]
+def as_room(value: Any, function: str, *, below: bool = False) -> Any:
+    """
+    An integer that the data decide as a size, which nothing bounds; where it is `below` 0, an empty
+    one. Anything else as it is.
+    """
+    if not isinstance(value, Tracer) or value.dims or not is_integer(value.row):
+        return value
+    if value.origins or value.from_constants() is not None or here().bound.inside:
+        return value
+    count = convert(value.value, I64)
+    if below:
+        count = here().emit(MaxOp, count, number(0, I64))
+    return as_size(roomy_symbol(function, count))
 
 
 # Masks in subscripts

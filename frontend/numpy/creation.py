@@ -47,6 +47,14 @@ def shape_argument(shape: object, function: str) -> Shape:
     return tuple(_size_argument(size, function) for size in sizes)
 
 
+def _made_shape(shape: object, function: str) -> Shape:
+    """The shape of a new array, whose sizes may be numbers that the data decide."""
+    from mlc.frontend.numpy.counted import as_counted, as_room
+
+    sizes: Any = shape if is_series(shape) else (shape,)
+    return shape_argument([as_room(as_counted(size), function) for size in sizes], function)
+
+
 def _size_argument(size: object, function: str) -> Dim:
     from mlc.frontend.numpy.counted import as_counted
 
@@ -61,7 +69,7 @@ def _size_argument(size: object, function: str) -> Dim:
 @public(np.full)
 def full(shape: object, fill_value: Operand, dtype: Any = None, **_: object) -> Tracer:
     """An array of one repeated value."""
-    dims = shape_argument(shape, "full")
+    dims = _made_shape(shape, "full")
     if is_number(fill_value):
         row = dtype_row(np.asarray(fill_value).dtype if dtype is None else dtype, "full")
         return result(number(fill_value, row, dims))
@@ -72,11 +80,8 @@ def full(shape: object, fill_value: Operand, dtype: Any = None, **_: object) -> 
 @public(np.zeros)
 def zeros(shape: object, dtype: Any = float, **_: object) -> Tracer:
     """An array of zeros."""
-    return result(
-        number(
-            0, dtype_row(float if dtype is None else dtype, "zeros"), shape_argument(shape, "zeros")
-        )
-    )
+    row = dtype_row(float if dtype is None else dtype, "zeros")
+    return result(number(0, row, _made_shape(shape, "zeros")))
 
 
 @public(np.empty)
@@ -88,11 +93,8 @@ def empty(shape: object, dtype: Any = float, **_: object) -> Tracer:
 @public(np.ones)
 def ones(shape: object, dtype: Any = None, **_: object) -> Tracer:
     """An array of ones."""
-    return result(
-        number(
-            1, dtype_row(float if dtype is None else dtype, "ones"), shape_argument(shape, "ones")
-        )
-    )
+    row = dtype_row(float if dtype is None else dtype, "ones")
+    return result(number(1, row, _made_shape(shape, "ones")))
 
 
 @public(np.full_like)
@@ -134,7 +136,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, **_: 
     """start, start + step, … below stop."""
     if stop is None:
         start, stop = 0, start
-    bounds = [_range_bound(x) for x in (start, stop, step)]
+    alone = is_number(start) and is_number(step) and (start, step) == (0, 1)
+    bounds = [_range_bound(x, ends=alone and x is stop) for x in (start, stop, step)]
     if any(isinstance(x, SymbolicDim) for x in bounds):
         return _symbolic_arange(bounds, dtype)
     values = _numpy_arange(*bounds)
@@ -152,10 +155,13 @@ def _numpy_arange(*bounds: Any) -> NDArray[Any]:
     return np.arange(*bounds)  # pyright: ignore[reportUnknownVariableType]
 
 
-def _range_bound(value: Any) -> Any:
-    from mlc.frontend.numpy.counted import as_counted
+def _range_bound(value: Any, *, ends: bool) -> Any:
+    """A bound as a number or a size; of one that `ends` a line from 0, what is above 0."""
+    from mlc.frontend.numpy.counted import as_counted, as_room
 
     value = as_counted(value)
+    if ends:
+        value = as_room(value, "arange", below=True)
     if isinstance(value, Tracer):
         return value.__index__() if is_integer(value.row) else value.__float__()
     return value
@@ -237,7 +243,7 @@ def _even_steps(
 @public(np.eye)
 def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = float, **_: object) -> Tracer:
     """Ones on diagonal k, zeros elsewhere. (N, M)."""
-    shape = shape_argument((N, N if M is None else M), "eye")
+    shape = _made_shape((N, N if M is None else M), "eye")
     from mlc.frontend.numpy.elementwise import equal
 
     row = dtype_row(dtype, "eye")
@@ -257,7 +263,7 @@ def identity(n: Any, dtype: Any = None, **_: object) -> Tracer:
 @public(np.tri)
 def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = float, **_: object) -> Tracer:
     """Ones at and below diagonal k. (N, M)."""
-    shape = shape_argument((N, N if M is None else M), "tri")
+    shape = _made_shape((N, N if M is None else M), "tri")
     rows, columns = result(iota(I64, shape, 0)), result(iota(I64, shape, 1))
     return result(convert((rows + k >= columns).value, dtype_row(dtype, "tri")))
 

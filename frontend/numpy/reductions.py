@@ -14,7 +14,7 @@ from mlc.dialects.errors import MlcError, ShapeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.reduce import ReduceOp
-from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.errors import located
 from mlc.frontend.numpy.complexes import imag, real
 from mlc.frontend.numpy.elementwise import (
     add,
@@ -294,11 +294,24 @@ class AverageError(MlcError, ZeroDivisionError):
     """An average whose weights sum to nothing."""
 
 
+def _along(x: Tracer, axis: Any, weights: Tracer) -> Tracer:
+    """Weights of one axis, for all elements."""
+    from mlc.frontend.numpy.shaping import broadcast_to, reshape
+
+    place = normal_axis(axis, x.ndim, "average") if isinstance(axis, int) else None
+    if place is None or weights.dims != (x.dims[place],):
+        message = "average: weights must have the array's shape, or be one for each place of axis=."
+        raise located(ShapeError, message, remedy="Reshape or broadcast them.")
+    ones = [1] * x.ndim
+    wide = reshape(weights, (*ones[:place], weights.shape[0], *ones[place + 1 :]))
+    return broadcast_to(wide, x.shape)
+
+
 @public(np.average)
 def average(
     a: Operand, axis: Any = None, weights: Operand = None, *, keepdims: bool = False
 ) -> Tracer:
-    """The mean, weighted where weights of the same shape are given."""
+    """The mean, weighted where weights are given: of all elements, or of the places of an axis."""
     if weights is None:
         found = mean(a, axis, keepdims=keepdims)
         if found.size == 0:
@@ -306,10 +319,7 @@ def average(
         return found
     x, w = lift(a), lift(weights)
     if x.dims != w.dims:
-        raise located(
-            NotSupportedError,
-            "average: weights must have the array's shape; reshape or broadcast them.",
-        )
+        w = _along(x, axis, w)
     from mlc.frontend.numpy.elementwise import true_divide
 
     return true_divide(

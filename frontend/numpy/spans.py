@@ -13,9 +13,8 @@ from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.elementwise import AddOp, SubOp
 from mlc.frontend.errors import located
-from mlc.frontend.numpy.counted import same_value
 from mlc.frontend.numpy.values import convert, is_integer, number
-from mlc.frontend.trace.program_sizes import bound_symbol
+from mlc.frontend.trace.program_sizes import bound_symbol, same_value
 from mlc.frontend.trace.symbolic import as_dim
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer

@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mlc.dialects.errors import MlcError
@@ -28,8 +29,10 @@ from mlc.frontend.staging.exits import (
     may_not_come_up,
     returns,
 )
+from mlc.frontend.staging.items import Items
 from mlc.frontend.staging.lazy import Lazy
 from mlc.frontend.staging.loops import For
+from mlc.frontend.staging.many import making
 from mlc.frontend.staging.truth import negated, truth
 from mlc.frontend.staging.variables import Local, alone, locals_of
 from mlc.frontend.staging.variants import Variants, facts_of
@@ -139,6 +142,8 @@ class Flow:
         """
         local = locals_of((body, otherwise, rest), names)
         body = alone(body, [x for x in local if x.name in own])
+        if isinstance(items, Items) and items.each is not None:
+            items, body = replace(items, each=None), making(items, body)
         return after(For(body, otherwise, local, leaving, read, sliced).run(items), rest, local)
 
     # expressions

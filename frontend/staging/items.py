@@ -35,10 +35,11 @@ class Items:
     checked: bool = False  # and whether they do is seen when they run
     arrays: tuple[Tracer, ...] = ()  # of whose elements they are made
     series: tuple[list[Any], ...] = ()  # and lists whose length only the compiled function knows
+    each: Callable[[Any], Any] | None = None  # what makes an item, in its trip, of what is there
 
     def __iter__(self) -> Iterator[Any]:
         if self.known:
-            return (self.at(k) for k in range(self.count))
+            return (self.made(self.at(k)) for k in range(self.count))
         return iter(self.python())
 
     def after(self, first: int) -> Items:
@@ -47,6 +48,10 @@ class Items:
         rest = Items(count, lambda k: self.at(k + first), lambda: list(self)[first:])
         rest = replace(rest, parallel=self.parallel, checked=self.checked)
         return replace(rest, arrays=self.arrays, series=self.series)
+
+    def made(self, found: Any) -> Any:
+        """The item of what is at its place."""
+        return found if self.each is None else self.each(found)
 
     @property
     def known(self) -> bool:
@@ -82,7 +87,8 @@ def iterated(value: Any) -> Iterator[Any]:
     return iter(value)
 
 
-def _traced(value: Any) -> bool:
+def traced(value: Any) -> bool:
+    """Whether only the program goes over it, or may."""
     return isinstance(value, Tracer | Items) or is_counted(value)
 
 
@@ -198,17 +204,24 @@ def enumerated(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """enumerate(…)"""
     first: Any = kwargs.get("start", args[1] if len(args) > 1 else 0)
     value = args[0] if args else kwargs.get("iterable")
-    items = items_of(value) if _traced(value) else None
+    items = items_of(value) if traced(value) else None
     if items is None:
         return enumerate(*args, **kwargs)
     found = Items(items.count, lambda k: (first + k, items.at(k)), lambda: enumerate(items, first))
-    return replace(found, arrays=items.arrays, series=items.series)
+    found = replace(found, arrays=items.arrays, series=items.series)
+    if items.each is None:
+        return found
+
+    def each(numbered: tuple[Any, Any]) -> tuple[Any, Any]:
+        return numbered[0], items.made(numbered[1])
+
+    return replace(found, each=each)
 
 
 def zipped(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """zip(…)"""
     parts = [_pythons(x) if type(x) in (list, tuple) else items_of(x) for x in args]
-    if not any(map(_traced, args)) or any(x is None for x in parts):
+    if not any(map(traced, args)) or any(x is None for x in parts):
         return zip(*args, **kwargs)  # noqa: B905 - as the user says
     found = [x for x in parts if x is not None]
     counts = [x.count for x in found]
@@ -223,7 +236,14 @@ def zipped(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         count = as_integer(names.minimum(count, x))
     made = Items(count, lambda k: tuple(x.at(k) for x in found), lambda: zip(*found, strict=False))
     arrays = tuple(a for x in found for a in x.arrays)
-    return replace(made, arrays=arrays, series=tuple(a for x in found for a in x.series))
+    made = replace(made, arrays=arrays, series=tuple(a for x in found for a in x.series))
+    if all(x.each is None for x in found):
+        return made
+
+    def each(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(x.made(part) for x, part in zip(found, row, strict=True))
+
+    return replace(made, each=each)
 
 
 def _pythons(values: list[Any] | tuple[Any, ...]) -> Items:
@@ -240,7 +260,7 @@ def _pythons(values: list[Any] | tuple[Any, ...]) -> Items:
 
 def turned(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """reversed(…)"""
-    items = items_of(args[0]) if len(args) == 1 and _traced(args[0]) else None
+    items = items_of(args[0]) if len(args) == 1 and traced(args[0]) else None
     if items is None:
         return reversed(*args, **kwargs)
     found = Items(

@@ -101,6 +101,18 @@ def contents_held(contents: Any) -> dict[Any, Held]:
     return {key: Held.of(value) for key, value in entries_of(contents).items()}
 
 
+def _of_places(x: list[Any], y: list[Any]) -> Misfit:
+    """The error of keys or attributes that are not the same in both bodies."""
+    text = "does not hold the same places in both branches: "
+    alone = next((key for key in (*x, *y) if (key in x) != (key in y)), None)
+    if alone is None:
+        why, remedy = "they are set in another order.", "Set them in one order."
+    else:
+        why = f"{alone!r} is set in one of them only."
+        remedy = f"Give {alone!r} a value before the branch, or in both branches."
+    return Misfit(NotSupportedError, text + why, remedy)
+
+
 class Misfit(Exception):  # noqa: N818 - it never reaches a user
     """Two values that cannot be joined: the error for it, and what it says after the name."""
 
@@ -175,8 +187,7 @@ class Join:
         if series and (list(x) != list(y) or _any_counted(x) or _any_counted(y)):
             return self._counted(name, x, y)
         if list(x) != list(y):
-            text = "does not hold the same places in both branches."
-            raise Misfit(NotSupportedError, text, "Let both branches append or set the same.")
+            raise _of_places(list(x), list(y))
         return {
             k: x[k].value if x[k].same(y[k]) else self.value(f"{name}[{k!r}]", x[k], y[k])
             for k in x

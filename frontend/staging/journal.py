@@ -146,6 +146,8 @@ def _is_full(cell: CellType) -> bool:
 
 
 _TRACES = "mlc.frontend.call.program"
+_TRACED = "mlc.frontend.staging.many"
+"""The module whose functions are traced as users' are."""
 
 
 def reachable(wanted: Any) -> bool:
@@ -158,7 +160,7 @@ def reachable(wanted: Any) -> bool:
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
-        if name.partition(".")[0] not in ("mlc", "xdsl"):
+        if name.partition(".")[0] not in ("mlc", "xdsl") or name == _TRACED:
             users.append(frame)
         elif name == _TRACES and frame.f_code.co_name == "trace_program":
             traced = len(users)

@@ -33,9 +33,11 @@ from mlc.frontend.staging.counted import (
 )
 from mlc.frontend.staging.joins import RAISED
 from mlc.frontend.staging.journal import put_contents, touched
+from mlc.frontend.staging.many import of_each, with_listed
 from mlc.frontend.staging.sized import padded
 from mlc.frontend.trace.containers import flatten, unflatten
 from mlc.frontend.trace.effects import effects
+from mlc.frontend.trace.kinds import is_tuple
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.transform import take_care
@@ -47,13 +49,16 @@ class _Methods:
     @staticmethod
     def append(obj: list[Any], value: Any) -> None:
         put(obj, appended(counted_of(obj), value))
+        _limit(obj)
 
     @staticmethod
     def extend(obj: list[Any], values: Any) -> None:
+        (values,) = with_listed(list, (values,))
         found: list[Any] = [counted_of(values)] if is_counted(values) else list(values)
         held = counted_of(obj)
         room = held.capacity if isinstance(held, Fixed) else None
         put(obj, made([held, *found], room=room, kind=type(held)))
+        _limit(obj)
 
     @staticmethod
     def pop(obj: list[Any], key: Any = -1) -> Any:
@@ -69,6 +74,7 @@ class _Methods:
     @staticmethod
     def appendleft(obj: list[Any], value: Any) -> None:
         _Methods.insert(obj, 0, value)
+        _limit(obj, left=True)
 
     @staticmethod
     def clear(obj: list[Any]) -> None:
@@ -109,17 +115,11 @@ class _Methods:
     @staticmethod
     def index(obj: list[Any], value: Any) -> Any:
         from mlc.frontend import numpy as names
-        from mlc.frontend.staging.branches import choice
 
         same: Any = as_array(counted_of(obj)) == value
 
-        def missing() -> Any:
-            take_care(here().functions, 2)
-            effects().fail(ValueError("list.index(x): x not in list"))
-            return RAISED
-
-        some = names.any(same)
-        return choice("the place", some, lambda: as_number(names.argmax(same)), missing)
+        _check(names.any(same), "list.index(x): x not in list")
+        return as_number(names.argmax(same))
 
     @staticmethod
     def remove(obj: list[Any], value: Any) -> None:
@@ -130,6 +130,25 @@ class _Methods:
         from mlc.frontend import numpy as names
 
         return as_number(names.sum(as_array(counted_of(obj)) == value))
+
+
+def _limit(obj: Any, *, left: bool = False) -> None:
+    """A deque that holds more than it may loses elements at the end where none was added."""
+    from mlc.frontend import numpy as names
+
+    most = getattr(obj, "maxlen", None)  # a list has none
+    if most is None:
+        return
+    held = counted_of(obj)
+    if isinstance(held.count, int) and held.count <= most:
+        return
+    kept: Any = as_number(names.minimum(held.count, most))
+    count = min(held.count, most) if isinstance(held.count, int) else kept
+    if left:
+        put(obj, type(held)(count, held.rows))
+        return
+    source = names.minimum(places(held) + (held.count - count), size_of(held.capacity) - 1)
+    put(obj, picked(held, source, count))
 
 
 def picked(held: Counted, source: Any, count: Any) -> Counted:
@@ -166,15 +185,14 @@ def turned(held: Counted) -> Counted:
 
 def keys_of(held: Counted, key: Any) -> Any:
     """What a function gives for each element."""
-    if key is None:
-        return None
-    from mlc.frontend import numpy as names
-    from mlc.frontend.trace.access import call
+    return None if key is None else used_rows(counted_of(of_each(key, [held]))).rows
 
-    if not isinstance(held.count, int):
-        raise refused("an order by key=; sort an array by np.argsort instead")
-    given = [call(key, (element(held, k),), {}) for k in range(held.count)]
-    return names.stack([lift(x) for x in given])
+
+def without_nans(rows: Any) -> Any:
+    """Python compares each number with the best before it: NaN wins only where it is first."""
+    from mlc.frontend import numpy as names
+
+    return names.where(names.isnan(rows), rows[0], rows) if rows.row.kind == "float" else rows
 
 
 def ordered(held: Counted, keys: Any = None, reverse: Any = False) -> Counted:
@@ -261,11 +279,85 @@ def method_of(obj: list[Any], name: str) -> Callable[..., Any]:
     return lambda *args, **kwargs: found(obj, *args, **kwargs)
 
 
+def unpacked(value: Any, pattern: Any) -> Any:
+    """
+    What is assigned to several targets. `pattern`: for each of them None, "*" for what takes the
+    rest, or a pattern.
+    """
+    if not is_tuple(pattern):
+        return value
+    if is_counted(value):
+        value = _taken_apart(value, pattern)
+    if type(value) not in (list, tuple) or len(value) != len(pattern) or "*" in pattern:
+        return value
+    return [unpacked(x, part) for x, part in zip(value, pattern, strict=True)]
+
+
+def _taken_apart(obj: list[Any], pattern: tuple[Any, ...]) -> list[Any]:
+    """The elements, in the middle those for "*" as a list holds them."""
+    held, size = counted_of(obj), len(pattern)
+    star = pattern.index("*") if "*" in pattern else size
+    behind = max(size - 1 - star, 0)
+    least = star + behind
+    at_least = "at least " if star < size else ""
+    _check(held.count >= least, f"not enough values to unpack (expected {at_least}{least})")
+    if star == size:
+        _check(held.count <= least, f"too many values to unpack (expected {least})")
+    first = [element(held, k) for k in range(star)]
+    last = [element(held, held.count - behind + k) for k in range(behind)]
+    middle: list[Any] = read(obj, slice(star, -behind or None)) if star < size else []
+    return [*first, *middle, *last]
+
+
+def _check(fits: Any, message: str) -> None:
+    """A ValueError unless that holds, when the program runs where only it knows."""
+    from mlc.frontend.staging.branches import choice
+
+    if not isinstance(fits, Tracer):
+        if not fits:
+            raise ValueError(message)
+        return
+
+    def missing() -> Any:
+        take_care(here().functions, 2)
+        effects().fail(ValueError(message))
+        return RAISED
+
+    choice("the elements", fits, lambda: 0, missing)
+
+
+def spread(value: Any) -> Any:
+    """The elements of what is spread out among arguments, or in a tuple."""
+    if not is_counted(value):
+        return value
+    held = counted_of(value)
+    if not isinstance(held.count, int):
+        message = "a list whose length only the compiled function knows is spread out by *."
+        remedy = "Give the list itself, or make an array of it first: np.array(xs)."
+        raise located(NotSupportedError, message, remedy=remedy)
+    return [element(held, k) for k in range(held.count)]
+
+
 def written(obj: list[Any], key: Any, value: Any) -> None:
     """obj[key] = value"""
+    if isinstance(key, slice):
+        put(obj, _spliced(obj, key, value))
+        return
     held = fitting(counted_of(obj), Layout.of(value), Dim.const(0))
     place = place_in(held, key)
     put(obj, overwritten(held, place, held.count, value))
+
+
+def _spliced(obj: list[Any], key: Any, values: Any) -> Counted:
+    """With other elements in the place of some that stand one after another."""
+    if key.step not in (None, 1):
+        message = "a slice with a step of a list whose length only the compiled function knows"
+        remedy = "Assign element by element, or make an array of it first: np.array(xs)."
+        raise located(NotSupportedError, f"{message} is assigned.", remedy=remedy)
+    (values,) = with_listed(list, (values,))
+    end = 0 if key.stop is None else key.stop
+    behind: list[Any] = [] if key.stop is None else read(obj, slice(end, None))
+    return made([*read(obj, slice(0, key.start or 0)), *values, *behind])
 
 
 def read(obj: list[Any], key: Any) -> Any:

@@ -20,7 +20,7 @@ from mlc.frontend.numpy.registry import RANDOM_REMEDY, implementation_of, subscr
 from mlc.frontend.staging.counted import as_arrays, element, is_counted, made, place_in
 from mlc.frontend.staging.flow import Flow
 from mlc.frontend.staging.lazy import Lazy, is_long
-from mlc.frontend.staging.list_methods import method_of, read
+from mlc.frontend.staging.list_methods import method_of, read, spread, unpacked
 from mlc.frontend.staging.variants import first_variants, narrowed, of_options
 from mlc.frontend.staging.wholes import spelled_in
 from mlc.frontend.trace import stores, unobserved
@@ -41,6 +41,7 @@ from mlc.frontend.trace.counted_calls import MISS, call_counted
 from mlc.frontend.trace.deferred import Raising, is_deferred, joined, text_of, users_text
 from mlc.frontend.trace.effects import effects, effects_of, is_told
 from mlc.frontend.trace.foreign import called_at_each_call, foreign_owner
+from mlc.frontend.trace.hashed import as_key, with_keys
 from mlc.frontend.trace.impure import check_library, check_pure
 from mlc.frontend.trace.kinds import (
     class_of,
@@ -78,6 +79,8 @@ class Access(Flow):
         """obj.name"""
         if is_variants(obj):
             return of_options(self.attr, (obj, name), {})
+        if (getter := _users_property(obj, name)) is not None:
+            return call(getter, (obj,), {})
         value = getattr(obj, name)
         if isinstance(obj, Tracer | SymbolicDim | np.ndarray | np.generic):
             return value
@@ -111,6 +114,7 @@ class Access(Flow):
                 held = made(list(obj))
                 return element(held, place_in(held, key))
             check_key(obj, key)
+        key = as_key(key) if is_dict(obj) else key
         if obj is self._globals and isinstance(key, str):
             return self.name(key, obj[key])
         if (subscript := subscript_of(obj)) is not None:
@@ -127,6 +131,8 @@ class Access(Flow):
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """function(*args, **kwargs)"""
         return call(function, args, kwargs)
+
+    unpacked, spread = staticmethod(unpacked), staticmethod(spread)
 
     def listed(self, loop: Any, items: Any, python: Any, tests: bool) -> Any:
         """[… for … in items]: a loop of the program's, or Python's (comprehensions.py)."""
@@ -179,6 +185,20 @@ def attribute(obj: Any, name: str) -> Any:
     return _LOOSE.attr(obj, name)
 
 
+def _users_property(obj: Any, name: str) -> FunctionType | None:
+    """The function of a property that a user's class has under this name."""
+    kind = class_of(obj)
+    if of_librarys_class(obj):
+        return None
+    owner = next((c for c in kind.__mro__ if name in c.__dict__), None)
+    found: Any = None if owner is None else owner.__dict__[name]
+    getter = found.fget if class_of(found) is property else None
+    if not isinstance(getter, FunctionType) or not is_users(getter):
+        return None
+    guard_class(kind, name, found)
+    return getter
+
+
 def _of_the_class(obj: Any, name: str, value: Any) -> Any:
     """What an object that the function made has; what is its class's may be replaced there."""
     if isinstance(value, MethodType):
@@ -212,6 +232,7 @@ def _called(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         special, implemented = None, False
     if implemented and special is None:
         args = spelled_in(args)
+    args = with_keys(function, args)
     if _has_options(function, args, kwargs, implemented):
         return of_options(_plain_call, (function, *args), kwargs)
     if special is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.items import enumerated, ranged, turned, zipped
+from mlc.frontend.staging.many import mapped
 from mlc.frontend.trace.deferred import text_of
 from mlc.frontend.trace.effects import effects
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -133,6 +134,7 @@ def _extreme(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 def _quantifier(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from mlc.frontend.numpy.python_numbers import item
     from mlc.frontend.staging.flow import Flow
 
     if len(args) != 1 or kwargs:
@@ -141,7 +143,18 @@ def _quantifier(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if not any(isinstance(v, Tracer) for v in values):
         return builtin(values)
     fold = Flow.any_true if builtin is any else Flow.all_true
-    return fold(builtin is all, *(partial(_itself, value) for value in values))
+    found = fold(builtin is all, *(partial(_itself, value) for value in values))
+    return item(found) if isinstance(found, Tracer) else found  # a bool of Python's
+
+
+def _to_bool(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from mlc.frontend.numpy.python_numbers import item
+    from mlc.frontend.staging.truth import truth
+
+    if len(args) != 1 or kwargs:
+        return kind(*args, **kwargs)
+    decided = truth(args[0])
+    return item(decided) if isinstance(decided, Tracer) else decided
 
 
 def _itself(value: Any) -> Any:
@@ -220,6 +233,7 @@ _OF_NUMBERS = (
 )
 """Functions of `math` that mlc.numpy has under the same name."""
 BUILTINS: dict[Any, Any] = {
+    bool: _to_bool,
     complex: _to_complex,
     float: _to_number,
     int: _to_number,
@@ -237,6 +251,7 @@ BUILTINS: dict[Any, Any] = {
     range: ranged,
     enumerate: enumerated,
     zip: zipped,
+    map: mapped,
     reversed: turned,
     **{getattr(math, name): _scalar_function(name) for name in _OF_NUMBERS},
 }

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
 
 from mlc.frontend.numpy.elementwise import less_equal
+from mlc.frontend.numpy.python_numbers import item
 from mlc.frontend.staging import counted
 from mlc.frontend.staging.counted import Counted, as_array, counted_of, is_counted
 from mlc.frontend.staging.flow import Flow
-from mlc.frontend.staging.list_methods import keys_of, method_of, ordered
+from mlc.frontend.staging.list_methods import keys_of, method_of, order_of, ordered, without_nans
+from mlc.frontend.staging.many import with_listed
 from mlc.frontend.staging.twins import check_twins
 from mlc.frontend.staging.variants import Variants, narrowed_in
 from mlc.frontend.staging.wholes import are_alike, number_of_first
@@ -26,11 +28,11 @@ from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.value import Whole
 
 
-def call_counted(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def call_counted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """function(*args, **kwargs), or MISS."""
     owner = function.__self__ if isinstance(function, BuiltinFunctionType) else None
     if class_of(owner) in (list, deque):
-        args = [narrowed_in(x) for x in args]  # what is kept there is read where less is known
+        args = tuple(narrowed_in(x) for x in args)  # what is kept there is read where less is known
         if is_counted(owner):
             if function.__name__ in _CHANGES:
                 check_twins(owner)
@@ -38,6 +40,7 @@ def call_counted(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         if any(isinstance(x, tuple) for x in args) and function.__name__ in _ADDING:
             check_method(owner, function.__name__)
             return function(*args, **kwargs)
+    args = with_listed(function, args)
     if (found := call_ordering(function, args, kwargs)) is not MISS:
         return found
     if not any(map(is_counted, args)):
@@ -88,7 +91,7 @@ def _folded(function: Callable[..., Any], held: Counted) -> Any:
     rows = held.rows
     if not isinstance(rows, Tracer) or rows.ndim > 1:
         held.fail()
-    found: Any = function(_chosen(held, rows))
+    found: Any = function(_chosen(held, without_nans(rows)))
     return Tracer(here(), found.value, weak=rows.weak)
 
 
@@ -100,13 +103,22 @@ def _chosen(held: Counted, rows: Tracer) -> Any:
 
 
 def _extreme(name: str) -> Callable[..., Any]:
+    def best(held: Counted, key: Any) -> Any:
+        keys = keys_of(held, key) if key is not None else held.rows
+        if key is None and isinstance(keys, Tracer):
+            return _folded(getattr(np, name), held)
+        if isinstance(keys, Tracer) and keys.ndim == 1:
+            return counted.element(held, getattr(np, f"arg{name}")(without_nans(keys)))
+        keys = counted.used_rows(held).rows if key is None else keys
+        return counted.element(held, order_of(keys, reverse=name == "max")[0])
+
     def of(held: Counted, *others: Any, key: Any = None, default: Any = MISS) -> Any:
-        if others or key is not None:
+        if others:
             held.fail()
         if default is not MISS:
             some: Any = held.count > 0
-            return Flow.choose(some, lambda: _folded(getattr(np, name), held), lambda: default)
-        return _folded(getattr(np, name), held)
+            return Flow.choose(some, lambda: best(held, key), lambda: default)
+        return best(held, key)
 
     return of
 
@@ -130,14 +142,13 @@ def _total(held: Counted, start: Any) -> Any:
         held.fail()
     kind = np.int64 if rows.row.kind == "bool" else rows.row.numpy
     found: Any = np.sum(_chosen(held, rows), axis=0, dtype=kind)
-    weak = (rows.weak or rows.row.kind == "bool") and rows.ndim == 1
-    found = Tracer(here(), found.value, weak=weak)
+    found = Tracer(here(), found.value, weak=rows.weak and rows.ndim == 1)
     return found if isinstance(start, int) and start == 0 else found + start
 
 
 def _quantified(name: str) -> Callable[..., Any]:
     def of(held: Counted) -> Any:
-        return getattr(np, name)(_chosen(held, held.rows))
+        return item(getattr(np, name)(_chosen(held, held.rows)))  # a bool of Python's
 
     return of
 

@@ -22,7 +22,9 @@ from mlc.frontend.staging.counted import (
     is_counted,
     made,
 )
+from mlc.frontend.staging.items import Items
 from mlc.frontend.staging.journal import put_contents, touched
+from mlc.frontend.staging.lazy import is_long
 from mlc.frontend.staging.list_methods import (
     heapify,
     heappop,
@@ -30,11 +32,13 @@ from mlc.frontend.staging.list_methods import (
     method_of,
     order_of,
     picked,
+    without_nans,
 )
+from mlc.frontend.staging.many import filtered
 from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.variants import first_variants
 from mlc.frontend.trace.deferred import is_deferred
-from mlc.frontend.trace.kinds import is_tuple
+from mlc.frontend.trace.kinds import class_of, is_tuple
 from mlc.frontend.trace.stores import check_collection
 from mlc.frontend.trace.tracer import Tracer
 
@@ -68,8 +72,10 @@ def _filtered(args: Sequence[Any]) -> Any:
     from mlc.frontend.trace.access import call
 
     function, items = args
-    if not (isinstance(items, Tracer) or type(items) in (list, tuple)) or is_counted(items):
+    if not (isinstance(items, Tracer | Items) or type(items) in (list, tuple)) or is_counted(items):
         return MISS
+    if is_long(items):
+        return filtered(function, items)
     elements = list(items)
     kept = [truth(x if function is None else call(function, (x,), {})) for x in elements]
     if not is_deferred(kept):
@@ -124,7 +130,7 @@ def _extreme(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     if any(map(is_tuple, keys)):
         place: Any = order_of(made(keys).rows, reverse=function is max)[0]
     else:
-        numbers: Any = as_array(made(keys))
+        numbers: Any = without_nans(as_array(made(keys)))
         place = np.argmin(numbers) if function is min else np.argmax(numbers)
     return element(held, place)
 
@@ -152,13 +158,19 @@ def _place(function: Any, obj: Any, item: Any) -> Any:
     """bisect.…(obj, item)"""
     if not is_deferred((obj, item)):
         return MISS
-    line: Any = as_array(counted_of(obj)) if is_counted(obj) else lift(obj)
+    if class_of(obj) is list and not len(obj):
+        line: Any = np.zeros(0)
+    else:
+        line = as_array(counted_of(obj)) if is_counted(obj) else lift(obj)
     side: Any = "left" if function in (bisect.bisect_left, bisect.insort_left) else "right"
     searched: Any = np.searchsorted
     place = as_number(searched(line, item, side=side))
     if function in (bisect.bisect_left, bisect.bisect_right):
         return place
     check_collection(obj, function.__name__)
+    if not obj:
+        touched(obj)
+        return put_contents(obj, [item])
     return method_of(obj, "insert")(place, item)
 
 

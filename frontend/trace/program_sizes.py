@@ -12,6 +12,7 @@ from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.comparison import MaxOp
 from mlc.dialects.tensor.create import SizeOp, full
+from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.room import RoomOp
 from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.symbolic import bounds
@@ -47,9 +48,14 @@ class Room:
 
 
 def roomy_symbol(function: str, count: SSAValue) -> Dim:
-    """A new symbol for a number that nothing bounds, which `function` counts."""
-    size = room_size()
-    return bound_symbol(here().emit(RoomOp, count, function=function, size=(size,)), size)
+    """A symbol for a number that nothing bounds, which `function` counts; one for equal numbers."""
+    trace, size = here(), room_size()
+    for known, value, symbol in trace.rooms:
+        if trace.visible(value) and same_value(known, count, {}):
+            return symbol
+    value = trace.emit(RoomOp, count, function=function, size=(size,))
+    trace.rooms.append((count, value, symbol := bound_symbol(value, size)))
+    return symbol
 
 
 def room_size() -> Dim:
@@ -83,3 +89,23 @@ def natural(dim: Dim) -> Dim:
     symbol = bound_symbol(value, limit)
     trace.naturals.append((dim, value, symbol))
     return symbol
+
+
+def same_value(x: SSAValue, y: SSAValue, seen: dict[tuple[SSAValue, SSAValue], bool]) -> bool:
+    """Whether two values are computed in the same way."""
+    if x is y:
+        return True
+    pair = (x, y)
+    if pair not in seen:
+        a, b = x.owner, y.owner
+        seen[pair] = False
+        seen[pair] = (
+            isinstance(a, TensorOp)
+            and isinstance(b, TensorOp)
+            and type(a) is type(b)
+            and not a.regions
+            and x.type == y.type
+            and a.properties == b.properties
+            and all(same_value(p, q, seen) for p, q in zip(a.operands, b.operands, strict=True))
+        )
+    return seen[pair]

@@ -219,6 +219,6 @@ def name_of(value: object) -> str | None:
     if frame is None:
         return None
     for name, held in frame.f_locals.items():
-        if held is value and name.isidentifier():
+        if held is value and name.isidentifier() and not name.startswith("__mlc"):
             return name
     return None

@@ -27,6 +27,7 @@ from mlc.frontend.staging.list_methods import method_of, written
 from mlc.frontend.staging.twins import check_twins
 from mlc.frontend.trace.asked import may_be_rows
 from mlc.frontend.trace.captures import paths
+from mlc.frontend.trace.hashed import as_key
 from mlc.frontend.trace.kinds import is_class, is_dict
 from mlc.frontend.trace.stored import may_be_stored
 from mlc.frontend.trace.tracer import Tracer
@@ -159,7 +160,10 @@ class ElementPlace(Place):
         if is_counted(self._obj) or self._is_picked():
             written(self._obj, self._key, new)
         else:
-            self._obj[self._key] = new
+            self._obj[self._found()] = new
+
+    def _found(self) -> Any:
+        return as_key(self._key) if is_dict(self._obj) else self._key
 
     def _is_picked(self) -> bool:
         """Whether only the compiled function knows which item of a list it is."""
@@ -173,7 +177,7 @@ class ElementPlace(Place):
         if is_counted(self._obj):
             method_of(self._obj, "pop")(self._key)
         else:
-            del self._obj[self._key]
+            del self._obj[self._found()]
 
 
 # Calls that change an object

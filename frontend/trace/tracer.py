@@ -240,7 +240,9 @@ class Tracer(Value):
         )
 
     def __hash__(self) -> int:
-        return id(self)
+        from mlc.frontend.trace.hashed import hash_of
+
+        return hash_of(self)
 
     # NumPy's protocols
 
@@ -280,7 +282,9 @@ class Tracer(Value):
                 remedy="Use np.round(x), which keeps the dtype.",
             )
         if digits is not None:
-            return _names().round(self, digits)
+            made = _names().round(self, digits)
+            made.weak, made.origins = self.weak, self.origins
+            return made
         made = _names().astype(_names().rint(self), np.int64)  # a Python int, as NumPy's is
         made.weak, made.origins = True, self.origins
         return made

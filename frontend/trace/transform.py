@@ -261,6 +261,30 @@ class _Rewriter(ast.NodeTransformer):
         node.decorator_list = [*node.decorator_list, at(own, node)]
         return node
 
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        """`a, b = value`: of a list, its elements."""
+        patterns = [x for x in node.targets if isinstance(x, ast.Tuple | ast.List)]
+        self.generic_visit(node)
+        if patterns and not isinstance(node.value, ast.Tuple):
+            node.value = self._runtime("unpacked", node.value, node.value, _pattern(patterns[0]))
+        return node
+
+    def visit_Starred(self, node: ast.Starred) -> Any:
+        """f(*values), (*values, 1)"""
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Load):
+            node.value = self._runtime("spread", node.value, node.value)
+        return node
+
+    def visit_List(self, node: ast.List) -> Any:
+        """[*values, 1]: a list holds what another holds."""
+        for k, part in enumerate(node.elts):
+            if isinstance(part, ast.Starred):
+                part.value = self.visit(part.value)
+            else:
+                node.elts[k] = self.visit(part)
+        return node
+
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         """Annotations of variables are not evaluated in functions; the values are."""
         node.target = self.visit(node.target)
@@ -368,6 +392,13 @@ class _Rewriter(ast.NodeTransformer):
     def _runtime(self, method: str, node: ast.AST, *arguments: ast.expr) -> ast.Call:
         function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), method, ast.Load())
         return at(ast.Call(function, list(arguments), []), node)
+
+
+def _pattern(target: ast.expr) -> ast.expr:
+    """What a target is made of: a tuple of such, "*" for what takes the rest, else None."""
+    if isinstance(target, ast.Tuple | ast.List):
+        return at(ast.Tuple([_pattern(x) for x in target.elts], ast.Load()), target)
+    return at(ast.Constant("*" if isinstance(target, ast.Starred) else None), target)
 
 
 def _key_expression(key: ast.expr) -> ast.expr:

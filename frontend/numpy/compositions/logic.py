@@ -11,6 +11,7 @@ import numpy as np
 
 from mlc.frontend import numpy as mnp
 from mlc.frontend.numpy.elementwise import truth
+from mlc.frontend.numpy.python_numbers import item
 from mlc.frontend.numpy.registry import composed
 from mlc.frontend.numpy.values import broadcast_shapes, is_inexact, lift, strong
 from mlc.frontend.trace.trace import here
@@ -34,25 +35,25 @@ def isclose(
     return close | (mnp.isnan(x) & mnp.isnan(y)) if equal_nan else close
 
 
-@composed(np.allclose, but="the result is a NumPy bool, as of any traced value")
+@composed(np.allclose)
 def allclose(
     a: Operand, b: Operand, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
 ) -> Tracer:
     """Whether all elements are close."""
-    return mnp.all(isclose(a, b, rtol, atol, equal_nan))
+    return item(mnp.all(isclose(a, b, rtol, atol, equal_nan)))
 
 
-@composed(np.array_equal, but="the result is a NumPy bool, as of any traced value")
+@composed(np.array_equal)
 def array_equal(a1: Operand, a2: Operand, equal_nan: bool = False) -> Any:
     """Whether shapes and elements are equal."""
     x, y = strong(a1), strong(a2)
     if x.ndim != y.ndim or any(m != n for m, n in zip(x.shape, y.shape, strict=True)):
-        return truth(False)
+        return item(truth(False))
     same = mnp.equal(x, y)
-    return mnp.all(same | (mnp.isnan(x) & mnp.isnan(y)) if equal_nan else same)
+    return item(mnp.all(same | (mnp.isnan(x) & mnp.isnan(y)) if equal_nan else same))
 
 
-@composed(np.array_equiv, but="the result is a NumPy bool, as of any traced value")
+@composed(np.array_equiv)
 def array_equiv(a1: Operand, a2: Operand) -> Any:
     """Whether the elements are equal when the shapes are broadcast."""
     from mlc.dialects.errors import ShapeError
@@ -61,8 +62,8 @@ def array_equiv(a1: Operand, a2: Operand) -> Any:
     try:
         broadcast_shapes("array_equiv", (x.dims, y.dims))
     except ShapeError:
-        return truth(False)
-    return mnp.all(mnp.equal(x, y))
+        return item(truth(False))
+    return item(mnp.all(mnp.equal(x, y)))
 
 
 @composed(np.isin)

@@ -365,7 +365,7 @@ def choose_steps(rows: Shape, row_bytes: int, target: CpuTarget) -> tuple[int, .
         for other in sizes[axis + 1 :]:
             inner *= other
         if inner <= budget or axis == len(sizes) - 1:
-            most = max(min(budget // inner, size), 1)
+            most = max(min(budget // max(inner, 1), size), 1)
             steps.append(_even(size, most))
             break
         steps.append(1)
