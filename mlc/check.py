@@ -1,186 +1,326 @@
 """
 Checks the certificate of a compilation (docs/certificates.md). It shares no code with the compiler:
-it reads programs (`check_text`), and knows what ops mean (`check_values`), by itself.
+what ops mean, and what follows from claims, it knows by itself.
 
-A certificate is lines of JSON: a header, the rules, the program as traced, and steps. A step says
-which values it claims to be equal, and which lines go and come. It is accepted where the program is
-the same formula after it, if what is claimed equal is equal; and a claim, where it has the grade
-that is stated: both sides are one formula; or equal modulo a prime at random numbers, wrong with a
-probability of at most `bound`; or equal in floats up to `bound`.
+A certificate is lines of JSON: a header; the rules; the program as traced; steps, with lines that
+define values and claims that say which are equal; the program at the end; and a digest. A line that
+defines is `[results, op, properties, operands, types, bodies]`, and a body `[variables, ends]` is a
+function: a loop's, a branch's, or what is differentiated. Variables are ops, too, called `arg`;
+their level is the number of bodies around theirs. A type is a dtype and a shape. What an op does is
+its property `is`: one of `OPS` or NumPy's functions of elements, and what that is told.
+
+A claim is accepted where it has the grade that is stated: both values are one formula; or equal
+modulo a prime at random numbers, wrong with a probability of at most `bound`; or equal in floats up
+to `bound`. A certificate is, where both programs return the same, as far as claims say so.
 """
 
-from __future__ import annotations
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 
 import hashlib
+import itertools
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mlc.check_ops import PRIME, UnknownError
-from mlc.check_text import (
-    CertificateError,
-    Json,
-    Numbering,
-    Op,
-    Program,
-    after,
-    cone,
-    near,
-)
-from mlc.check_values import Floats, Residues, Side
-
-TESTS = 2  # modulo the prime
+Array = np.ndarray[Any, Any]
+Json = dict[str, Any]
+PRIME = 2**31 - 1
 WORST = 1e-6  # probability of a wrong claim that is still called probabilistic
-ERRORS = {"f64": 1e-9, "c128": 1e-9, "bf16": 1e-2, "f16": 1e-2}  # of the largest element; else 1e-5
-DIFFERENCES = 1e-5  # of derivatives
-STEP = 1e-5  # of theirs, along a direction of length 1
+ERRORS = {"f64": 1e-9, "c128": 1e-9, "bf16": 1e-2, "f16": 1e-2}  # of the largest element
+ERROR = 1e-5  # that of other dtypes, and of derivatives
 DERIVATIVES = ("pull_back", "push_forward")
+STEP = 1e-5  # of differences, along a direction of length 1
+MOST_TRIPS = 200
+SIZE = 8  # of a symbol: what is claimed of none or one element may be wrong of more
 CLASSES = ("exact", "reassociating", "approximate")
 NUMERICS = {"strict": CLASSES[:1], "standard": CLASSES[:2], "fast": CLASSES}
-SIZE = 8  # of a symbol: what is claimed of none or one element may be wrong of more
-MALFORMED = (
-    UnknownError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
-    RecursionError, MemoryError,
-)  # fmt: skip
+DTYPES = {"bool": "?"} | {f"{s}{n}": f"{s}{n // 8}" for s in "iu" for n in (8, 16, 32, 64)}
+INVERSE = np.vectorize(lambda x: pow(int(x), -1, PRIME) if x else 0, otypes=[np.int64])
+FUNCTIONS: dict[str, Any] = {k: f for k, f in vars(np).items() if isinstance(f, np.ufunc)}
+FUNCTIONS.update(rsqrt=lambda x: 1 / np.sqrt(x), sigmoid=lambda x: 1 / (1 + np.exp(-x)))
+FUNCTIONS["erf"] = np.vectorize(math.erf, otypes=[float])
 
 
-def seal(previous: str, record: Json, lines: Sequence[str]) -> str:
-    """A digest of all that was said so far, and of the program after it."""
-    said = json.dumps({k: v for k, v in record.items() if k != "seal"}, sort_keys=True)
-    return hashlib.sha256("\n".join([previous, said, *lines]).encode()).hexdigest()[:32]
+class CertificateError(Exception):
+    """What is wrong with a certificate, and in which of its lines."""
 
 
-def matches(pattern: Any, value: str, program: Program, bound: dict[str, str]) -> bool:
-    """Whether ops are as a side of a rule says: names of ops, and which values are one."""
-    if isinstance(pattern, str):
-        return not pattern or bound.setdefault(pattern, value) == value
-    op = program.makers.get(value)
-    name, operands = pattern[0], pattern[1:]
-    if op is None or op.name not in name.split("|"):
-        return False
-    if operands == ["*"]:
-        return True
-    if len(op.operands) != len(operands):
-        return False
-    pairs = zip(operands, op.operands, strict=True)
-    return all(matches(p, x, program, bound) for p, x in pairs)
+class Term(NamedTuple):
+    """One of the `results` of an op, which are numbers that follow each other."""
+
+    name: str
+    props: Json
+    operands: list[int]
+    bodies: list[Any]
+    type: Any
+    results: range
 
 
-class Change:
-    """A program before and after a step, and which values of theirs are the same."""
+class Terms:
+    """
+    Results of ops by number, and numbers by name. A class of equal ones has the number of the first
+    of them, and `earlier` leads there; what is the same op of equal ones is equal. Operands have
+    smaller numbers.
+    """
 
-    def __init__(self, before: Program, step: Json, after: Program, sizes: Any) -> None:
-        self.before, self.after, self.sizes = before, after, sizes
-        old, new = dict[str, str](), dict[str, str]()
-        pairs: list[tuple[str, str]] = [(c["was"], c["is"]) for c in step["claims"]]
-        for was, now in pairs:
-            if was != now and (now in before.types or now in new):
-                old[was] = new.get(now, now)
+    def __init__(self) -> None:
+        self.terms, self.lines, self.names = list[Term](), list[Any](), dict[str, int]()
+        self.earlier, self.known = dict[int, int](), dict[Any, range]()
+
+    def find(self, number: int) -> int:
+        """The class of a result."""
+        return self.find(self.earlier[number]) if number in self.earlier else number
+
+    def of(self, names: list[str]) -> tuple[int, ...]:
+        """The classes of values."""
+        return tuple([self.find(self.names[name]) for name in names])
+
+    def key(self, head: str, operands: Any, inner: Any) -> Any:
+        """What says which term an op is."""
+        if head.startswith(('["pull_back"', '["push_forward"')):
+            return head, self.of(operands), str(inner)  # `stop_gradient` of a value is no other one
+        return head, self.of(operands), *[(self.of(args), self.of(ends)) for args, ends in inner]
+
+    def define(self, line: Any) -> None:
+        """Names the results of an op; twice, where both times they are the same."""
+        names, name, props, operands, types, inner = line
+        op = json.dumps([name, props, types], sort_keys=True), operands, inner
+        results = range(len(self.terms), len(self.terms) + len(types))
+        known = self.known.setdefault(self.key(*op), results)
+        if known is results:
+            parts = [[[self.names[x] for x in xs] for xs in part] for part in ([operands], *inner)]
+            if any(self.terms[x].name != "arg" for args, _ in parts[1:] for x in args):
+                raise CertificateError(f"arguments of a body of {name} are no variables")
+            self.terms += [Term(name, props, parts[0][0], parts[1:], x, results) for x in types]
+        for result, number in zip(names, known, strict=True):
+            if self.find(self.names.setdefault(result, number)) != self.find(number):
+                raise CertificateError(f"{result} is defined twice, and not as the same")
+        self.lines.append((known, *op))
+
+    def equal(self, *pairs: tuple[int, ...]) -> None:
+        """Makes results one, and then those of the same ops of them, and so on."""
+        found = [sorted(map(self.find, pair)) for pair in pairs]
+        self.earlier |= {last: first for first, last in found if first != last}
+        if any(first != last for first, last in found):
+            lines = [(x, self.known.setdefault(self.key(*op), x)) for x, *op in self.lines]
+            self.equal(*(pair for x, y in lines if x != y for pair in zip(x, y, strict=True)))
+
+
+class Values:
+    """
+    What terms are on random numbers: `residues` modulo a prime; `floats` of 64 bits; or small
+    `whole` ones, of which many are equal. Terms of `over` are variables.
+
+    `degree`: of the polynomials that residues are, at most; `collisions`: the sum of the degrees of
+    what random functions are of; `compared`: how many elements decide something, at least.
+    """
+
+    def __init__(self, terms: Terms, seed: str, kind: str, over: tuple[int, ...] = ()) -> None:
+        self.terms, self.seed, self.kind = terms, f"{seed} {kind}", kind
+        self.modular, self.over = "residues" in kind, over
+        self.known, self.last = dict[int, Array](), dict[int, Array]()
+        self.degree, self.collisions, self.compared = 1, 0, 64
+
+    def get(self, number: int) -> Array:
+        """A value."""
+        which, term = self.terms.find(number), self.terms.terms[number]
+        if which not in self.known:
+            if term.name == "arg" or which in self.over:
+                self.known[which] = self.random(f"value {which}", *term.type[:2])
             else:
-                new[now] = was
-        inlines = bool(step.get("inlines"))
-        self.old = Numbering(before, old, inlines=inlines)
-        self.new = Numbering(self.after, new, self.old, inlines=inlines)
-        self.kept = {x for x, n in self.new.numbers.items() if self.old.numbers.get(x) == n}
-        for now in old.values():
-            if now in self.after.types and now not in self.kept:
-                raise CertificateError(f"{now} is not what it was")
+                xs = [self.get(x) for x in term.operands]
+                found = self.control(term, xs) if term.bodies else [self.result(term, xs)]
+                self.known |= zip(map(self.terms.find, term.results), found, strict=True)
+        return self.known[which]
 
-    def is_whole(self) -> bool:
-        """Whether the claims are all that one must know to see that the results are the same."""
-        heads = list[Any]()
-        for program in (self.before, self.after):
-            name, (block, symbols) = next(iter(program.functions.items()))
-            heads.append((name, symbols, [program.types[x] for x in block.args]))
-        name = heads[0][0]
-        return heads[0] == heads[1] and self.old.functions[name] == self.new.functions[name]
+    def run(self, body: Any, given: list[Array]) -> list[Array]:
+        """What a body ends with, at values of its arguments and of those around it."""
+        kept, over, self.over = self.known, self.over, ()
+        self.known = {n: x for n, x in kept.items() if self.terms.terms[n].name == "arg"}
+        self.known |= zip(map(self.terms.find, body[0]), given, strict=True)
+        found = [self.get(x) for x in body[1]]
+        self.last, self.known, self.over = self.known, kept, over
+        return found
 
-    def graded(self, was: str, now: str, looks: Sequence[int]) -> tuple[str, float]:
-        """The grade of a claim and its bound. CertificateError where it does not hold."""
-        if self.before.types.get(was) != self.after.types.get(now, ""):
-            raise CertificateError(f"{was} and {now} have different types, or are not there")
-        if self.old.own[was] == self.new.own[now]:
-            return "identical", 0.0
-        sides = self.sides(was, now, looks)
-        maker = self.before.makers.get(was)
-        if maker is not None and maker.name in DERIVATIVES:
-            if not derivative(maker, maker.results.index(was), sides, DIFFERENCES):
-                raise CertificateError(f"{now} is no such derivative as {maker.name} says")
-            return "tested", DIFFERENCES
-        bound = _modulo(sides)
-        error = max(ERRORS.get(kind.partition("[")[0], 1e-5) for s in sides for kind in s.kinds())
+    def control(self, term: Term, given: list[Array]) -> list[Array]:
+        """Loops and batches, as they run."""
+        if term.name == "batch":
+            ins, outs, (size,) = (term.props[k] for k in ("in", "out", "size"))
+            axes = list(zip(given, ins, strict=True))
+            rows = [[x if a < 0 else np.take(x, k, a) for x, a in axes] for k in range(size)]
+            found = zip(*(self.run(term.bodies[0], row) for row in rows), strict=True)
+            return [x[0] if a < 0 else np.stack(x, a) for x, a in zip(found, outs, strict=True)]
+        count, *state = given
+        if term.name != "for" or count > MOST_TRIPS:
+            raise LookupError(term.name)
+        for trip in range(int(count)):
+            state = self.run(term.bodies[0], [np.asarray(trip), *state])
+        return state
+
+    def result(self, term: Term, xs: list[Array]) -> Array:
+        """What an op without bodies gives."""
+        (name, p), (dtype, s, *_) = term.props.get("is", (term.name, {})), term.type
+        found = OPS[name](self, p, dtype, s, *xs) if name in OPS else self.apply(name, dtype, *xs)
+        if np.shape(found) != tuple(s):
+            raise ValueError(f"{name} gives {np.shape(found)}, and not {s}")
+        return np.asarray(found)
+
+    def random(self, key: str, dtype: str, shape: list[int]) -> Array:
+        """Numbers that depend on the key alone."""
+        rng = np.random.default_rng([*f"{self.seed} {key}".encode()])
+        if dtype == "bool":
+            return self.asked(rng.integers(0, 2, shape) == 1)
+        if self.modular or dtype in DTYPES:
+            return rng.integers(0, PRIME if self.modular else 3, shape).astype(self.dtype(dtype))
+        numbers = rng.standard_normal(shape)
+        return np.rint(2 * numbers) if self.kind == "whole" else numbers
+
+    def dtype(self, name: str) -> str:
+        """NumPy's."""
+        return "i8" if self.modular and name != "bool" else DTYPES.get(name, "f8")
+
+    def number(self, x: Any) -> Any:
+        """Of a constant; words say those that are not finite."""
+        if isinstance(x, str):
+            return self.random(x, "", []) if self.modular else float(x)
+        over, under = x.as_integer_ratio()
+        return over * pow(under, -1, PRIME) % PRIME if self.modular else x
+
+    def hashed(self, name: str, *xs: Array) -> Array:
+        """A random function, element by element: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+        self.collisions += self.degree
+        mixed = self.random(f"function {name}", "", [1] * xs[0].ndim).astype(np.uint64)
+        for x in xs:
+            mixed = mixed + x.astype(np.uint64)
+            for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+                mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+        return (mixed >> np.uint64(2)).astype(np.int64) % PRIME
+
+    def asked(self, x: Array) -> Array:
+        """What decides."""
+        self.compared = min(self.compared, x.size)
+        return x
+
+    def key(self, x: Array) -> Array:
+        """Who is larger."""
+        return self.hashed("order", self.asked(x)) if self.modular else x
+
+    def apply(self, name: str, dtype: str, *xs: Array) -> Array:
+        """A function of elements."""
+        function = FUNCTIONS[name]
+        if name.startswith(("less", "greater")):
+            xs = tuple(map(self.key, xs))
+        is_logic = dtype == "bool" and (xs[0].dtype == bool or name.endswith("equal"))
+        if not self.modular or is_logic or name in ("less", "greater"):
+            return function(*xs)
+        if name in ("maximum", "minimum"):
+            return np.where((self.key(xs[0]) >= self.key(xs[1])) == (name == "maximum"), *xs)
+        self.degree *= 1 + (name in ("multiply", "divide"))
+        if name in ("add", "subtract", "multiply", "negative"):
+            return function(*xs) % PRIME
+        if name == "divide":
+            return xs[0] * INVERSE(xs[1]) % PRIME
+        found = self.hashed(name, *xs)
+        return self.asked(found) % 2 == 1 if dtype == "bool" else found
+
+    def fold(self, name: str, x: Array) -> Array:
+        """Along the last axis."""
+        if name in ("argmax", "argmin"):
+            return getattr(np, name)(self.key(x), -1)
+        while half := x.shape[-1] // 2:
+            pairs = self.apply(name, str(x.dtype), x[..., :half], x[..., half : 2 * half])
+            x = np.concatenate([pairs, x[..., 2 * half :]], -1)
+        return x[..., 0]
+
+    def product(self, spec: str, a: Array, b: Array) -> Array:
+        """A sum of products; up to 2**21 of residues, and of a third of their bits, fit in i64."""
+        if not self.modular:
+            return np.einsum(spec, a, b, optimize=True)
+        self.degree *= 2
+        parts = [np.einsum(spec, a >> k & 0x7FF, b, optimize=True) % PRIME for k in (0, 11, 22)]
+        return (parts[0] + parts[1] * 2**11 + parts[2] * 2**22) % PRIME
+
+
+# What other ops do: functions of properties, the result's shape and operands
+
+
+def _at(p: Json, s: Any, *by: Array) -> Any:
+    """
+    Positions in an operand whose axes are one: sums of multiples of indices, and of positions `by`,
+    which are in turn at sums of multiples of indices. Positions wrap around, or are `clipped`.
+    """
+    grid = np.ix_(*map(np.arange, s))
+    found = p["offset"] + sum(k * x for k, x in zip(p["strides"], grid, strict=True))
+    for (factor, size, strides), x in zip(p.get("by", ()), by, strict=True):
+        at = x.ravel()[sum(k * y for k, y in zip(strides, grid, strict=True))]
+        at = (at + PRIME // 2) % PRIME - PRIME // 2  # residues may be negative
+        found = found + factor * (np.clip(at, 0, size - 1) if "clipped" in p else at % size)
+    return found
+
+
+def _put(v: Values, p: Json, dtype: str, s: list[int], *xs: Array) -> Array:
+    x, part = (xs[k] for k in p["of"])
+    at = _at(p, part.shape, *(y for k, y in enumerate(xs) if k not in p["of"]))
+    found = np.broadcast_to(x, s).flatten()
+    (np.add.at if p["adds"] else np.put)(found, at, part)
+    return v.apply("add", dtype, found, np.zeros_like(found)).reshape(s)
+
+
+def _scan(v: Values, p: Json, dtype: str, _: list[int], x: Array) -> Array:
+    parts = np.moveaxis(x, p["axis"], 0)[:: p["step"]]
+    along = itertools.accumulate(parts, lambda a, b: v.apply(p["monoid"], dtype, a, b))
+    return np.stack([*along][:: p["step"]], p["axis"])
+
+
+OPS: dict[str, Any] = {
+    "look": lambda v, p, d, s, x, *by: x.ravel()[_at(p, s, *by)],
+    "put": _put,
+    "fold": lambda v, p, d, s, x: v.fold(p["monoid"], np.transpose(x, p["order"]).reshape(*s, -1)),
+    "scan": _scan,
+    "product": lambda v, p, d, s, a, b: v.product(p["letters"], a, b),
+    "concat": lambda v, p, d, s, *xs: np.concatenate(xs, p["axis"]),
+    "iota": lambda v, p, d, s: np.indices(s)[p["axis"]],
+    "constant": lambda v, p, d, s: np.resize([*map(v.number, p["value"])], s).astype(v.dtype(d)),
+    "convert": lambda v, p, d, s, x: x.astype(v.dtype(d)),
+    "select": lambda v, p, d, s, c, x, y: np.where(v.asked(c), x, y),
+    "argsort": lambda v, p, d, s, x: np.argsort(v.key(x), axis=-1, kind="stable"),
+}
+
+
+@np.errstate(all="ignore")
+def graded(terms: Terms, claim: Json, seed: str) -> tuple[str, float | None]:
+    """The grade of a claim and its bound. CertificateError where it does not hold."""
+    was, now, over = terms.names[claim["was"]], terms.names[claim["is"]], terms.of(claim["over"])
+    bound, error = 1.0, ERROR
+    if terms.terms[was].type != terms.terms[now].type:
+        raise CertificateError(f"{claim['was']} and {claim['is']} have different types")
+    if terms.find(was) == terms.find(now):
+        return "identical", 0.0
+    if terms.terms[was].name in DERIVATIVES:
+        _differentiate(Values(terms, seed, "floats"), was, now)
+        return "tested", ERROR
+    for kind in ("residues", "other residues", "floats", "whole"):
+        values = Values(terms, seed, kind, over)
         try:
-            with np.errstate(all="ignore"):
-                for domain in (Floats(0), Floats(1, whole=True)):
-                    found = [side.of(domain).get(side.value, {})[0] for side in sides]
-                    if not close(found[0], found[1], error, ends=bound is None):
-                        raise CertificateError(f"{was} before and {now} after are not equal")
-        except UnknownError as what:
-            if bound is None:
-                raise CertificateError(f"{was} and {now}: no meaning is known of {what}") from what
-        if bound is None or bound > WORST:
-            return "tested", error
-        return "probabilistic", float(f"{bound:.1e}")
-
-    def sides(self, was: str, now: str, looks: Sequence[int]) -> list[Side]:
-        """What values are computed from; what has one number is the same before and after."""
-        ends = ((self.before, was, looks[0]), (self.after, now, looks[1]))
-        seen = set[str]().union(*(near(p, x, n, self.kept) for p, x, n in ends))
-        numbers = (self.old.numbers, self.new.numbers)
-        return [
-            Side(p, x, cone(p, x, self.kept - seen), known, self.sizes)
-            for (p, x, _), known in zip(ends, numbers, strict=True)
-        ]
+            x, y = values.get(was), values.get(now)
+        except Exception as what:  # whatever it is, there is no meaning
+            if not values.modular:
+                raise CertificateError(f"{claim['was']}: no meaning is known: {what!r}") from what
+            x, y = np.zeros(1), np.ones(1)
+        if values.modular:
+            missed = (values.degree + values.collisions) / PRIME + 0.5**values.compared
+            bound *= missed if np.array_equal(x, y) else math.inf
+            continue
+        error = max(ERRORS.get(terms.terms[n].type[0], ERROR) for n in values.known)
+        if not _close(x, y, error, ends=math.isinf(bound)):
+            raise CertificateError(f"{claim['was']} before and {claim['is']} after are not equal")
+    return ("tested", error) if bound > WORST else ("probabilistic", float(f"{bound:.1e}"))
 
 
-def _modulo(sides: Sequence[Side]) -> float | None:
-    """The probability that values are different and were not modulo a prime; None: they are."""
-    bound = 1.0
-    try:
-        for seed in range(TESTS):
-            domain = Residues(seed)
-            runs = [side.of(domain) for side in sides]
-            (x, k), (y, m) = (r.get(s.value, {}) for r, s in zip(runs, sides, strict=True))
-            if not np.array_equal(x, y):
-                return None
-            degree = max(k, m, 1) + sum(run.collisions for run in runs)
-            bound *= degree / PRIME + (0.5**domain.compared if domain.compared else 0)
-    except UnknownError:
-        return None
-    return bound
-
-
-def derivative(op: Op, number: int, sides: Sequence[Side], error: float) -> bool:
-    """
-    Whether a result of `pull_back` or `push_forward` is what the after side says: against quotients
-    of differences along a random direction, or along the tangents.
-    """
-    before, after = sides
-    domain, count = Floats(0), len(before.program.functions[op.props["callee"]][0].args)
-    old = before.of(domain, but=op.results)
-    found = after.of(domain).get(after.value, {})[0]
-    given = [old.get(x, {}) for x in op.operands]
-    xs, more = given[:count], [x for x, _ in given[count:]]
-    old.tape, old.at = [], 0
-    plain = [x for x, _ in old.call(op, xs)]
-    wrt, of, k = op.props["wrt"], op.props["of"], number - len(plain)
-    if k < 0:
-        return close(found, plain[number], error)
-    forward = op.name == "push_forward"
-    u = domain.random("direction", "f64", found.shape)
-    along = dict(zip(wrt, more, strict=True)) if forward else {wrt[k]: u / np.linalg.norm(u)}
-    ends = [old.moved(op, xs, along, step * STEP) for step in (1, -1, 2, -2)]
-    slopes = [(8 * (a - b) - (c - d)) / (12 * STEP) for a, b, c, d in zip(*ends, strict=True)]
-    if forward:
-        return close(found, slopes[of[k]], error)
-    wanted = sum(np.sum(slopes[j] * y) for j, y in zip(of, more, strict=True))
-    scale = np.linalg.norm(found) / max(found.size, 1) ** 0.5 + abs(wanted)
-    return abs(np.sum(found * along[wrt[k]]) - wanted) <= error * scale
-
-
-def close(x: Any, y: Any, error: float, *, ends: bool = True) -> bool:
+def _close(x: Any, y: Any, error: float, *, ends: bool = True) -> bool:
     """
     Whether arrays differ by no more than `error` of the largest element, or of 1. `ends`: NaN and
     infinities must stand at the same places, too; else they are left out.
@@ -190,126 +330,96 @@ def close(x: Any, y: Any, error: float, *, ends: bool = True) -> bool:
     return bool(np.all(same if ends else same | ~np.isfinite(x) | ~np.isfinite(y)))
 
 
-class Worth:
-    """What claims are worth, all in all."""
-
-    def __init__(self) -> None:
-        self.grades = {"identical": 0, "probabilistic": 0, "tested": 0, "none": 0}
-        self.why = ""
-        self.missed = 0.0
-
-    def add(self, claims: Iterable[Json]) -> None:
-        """Some more of them."""
-        for claim in claims:
-            self.grades[claim["grade"]] += 1
-            self.why = self.why or str(claim.get("why", ""))
-            self.missed += claim["bound"] if claim["grade"] == "probabilistic" else 0
-
-    def said(self) -> Json:
-        """How many of each grade, and the probability that one of them is wrong."""
-        return {**self.grades, "missed": float(f"{self.missed:.1e}")}
-
-
-class Certificate:
-    """The lines of a certificate, read from the first to the last."""
-
-    def __init__(self, text: str, program: Sequence[str] | None) -> None:
-        self.records, self.at = text.splitlines(), 0
-        self.program = program
-        self.worth = Worth()
-
-    def next(self) -> Any:
-        """The next record."""
-        if self.at >= len(self.records):
-            raise CertificateError("the certificate ends too early")
-        self.at += 1
-        return json.loads(self.records[self.at - 1])
-
-    def check(self) -> Json:
-        """The last line, which says what all is worth."""
-        header, rules, lines = self.next(), dict[str, Json](), list[str]()
-        while "rule" in (record := self.next()) and isinstance(record, dict):
-            rules[record["rule"]] = record
-        while isinstance(record, str):
-            lines.append(record)
-            record = self.next()
-        if self.program is not None and lines != list(self.program):
-            raise CertificateError("this is the certificate of another program")
-        sealed = hashlib.sha256("\n".join(self.records[: self.at - 1]).encode()).hexdigest()
-        if header["numerics"] not in NUMERICS or set(header["sizes"].values()) - {SIZE}:
-            raise CertificateError(
-                f"numerics {header['numerics']}, sizes {header['sizes']}; expected"
-                f" {', '.join(NUMERICS)}, and {SIZE} of each symbol"
-            )
-        allowed = NUMERICS[header["numerics"]]
-        before, steps = Program(lines), 0
-        while "step" in record:
-            steps += 1
-            lines = after(lines, record)
-            sealed = seal(sealed, record, lines)
-            if (record["step"], record["seal"]) != (steps, sealed):
-                raise CertificateError("the seal is broken: a line was changed, moved or left out")
-            change = Change(before, record, Program(lines), header["sizes"])
-            self.step(change, record, rules, allowed)
-            before, record = change.after, self.next()
-        end = {"end": steps, **self.worth.said(), "seal": sealed}
-        if record != end or self.at < len(self.records):
-            raise CertificateError(f"expected the end, {json.dumps(end)}")
-        return {**header, **end, "why": self.worth.why}
-
-    def step(self, change: Change, step: Json, rules: Json, allowed: Sequence[str]) -> None:
-        """Checks one step."""
-        if (name := step.get("rule")) is not None:
-            rule, claims = rules.get(name), step["claims"]
-            if rule is None or len(claims) != 1:
-                raise CertificateError(f"rule {name} is not listed, or gives several values")
-            if rule["class"] not in allowed:
-                raise CertificateError(f"rule {name} is {rule['class']}, which numerics forbid")
-            bound: dict[str, str] = {}
-            sides = ((rule["left"], "was", change.before), (rule["right"], "is", change.after))
-            if not all(matches(side, claims[0][k], p, bound) for side, k, p in sides):
-                raise CertificateError(f"{claims[0]['was']} is nothing that rule {name} is for")
-        if not change.is_whole():
-            raise CertificateError("the results change, and no claim says why they may")
-        for claim in step["claims"]:
-            found = "none", None
-            if claim["grade"] != "none":
-                found = change.graded(claim["was"], claim["is"], claim["looks"])
-            if (claim["grade"], claim["bound"]) != found:
-                raise CertificateError(
-                    f"{claim['was']}: expected grade and bound {found}, found {claim['grade']!r},"
-                    f" {claim['bound']}"
-                )
-        self.worth.add(step["claims"])
-
-
-def check(text: str, program: Sequence[str] | None = None) -> Json:
+def _differentiate(v: Values, was: int, now: int) -> None:
     """
-    The header and the sums of a certificate. `program`: the lines that it must be of.
-    CertificateError, with the line, where anything is wrong.
+    Compares a result of `pull_back` or `push_forward` with quotients of differences along a random
+    direction, or along the tangents, where what `stop_gradient` gives stays as it is.
     """
-    certificate = Certificate(text, program)
+    term, found, scale = v.terms.terms[was], v.get(now), 1.0
+    (args, ends), given = term.bodies[0], [v.get(x) for x in term.operands]
+    xs, more, which = given[: len(args)], given[len(args) :], was - term.results.start
+    along = dict(zip(term.props["wrt"], more, strict=False))
+    if term.name == "pull_back":
+        direction = v.random("direction", "f64", list(found.shape))
+        along = {term.props["wrt"][which]: direction / np.linalg.norm(direction)}
+    runs = [v.run((args, ends), xs)]
+    stops = {n: x for n, x in v.last.items() if v.terms.terms[n].name == "stop_gradient"}
+    for step in (STEP, -STEP):
+        moved = [x + step * along[k] if k in along else x for k, x in enumerate(xs)]
+        runs.append(v.run(([*args, *stops], ends), [*moved, *stops.values()]))
+    slopes = [(runs[1][k] - runs[2][k]) / (2 * STEP) for k in term.props["of"]]
+    wanted = slopes[which % len(slopes)]
+    if term.name == "pull_back":
+        wanted = sum(np.sum(x * y) for x, y in zip(slopes, more, strict=True))
+        scale = np.linalg.norm(found) / max(found.size, 1) ** 0.5 + abs(wanted)
+        found = np.sum(found * along[term.props["wrt"][which]])
+    if not _close(found / scale, wanted / scale, ERROR):
+        raise CertificateError(f"this is no such derivative as {term.name} says")
+
+
+def _matches(terms: Terms, side: Any, value: int, known: dict[str, int]) -> list[dict[str, int]]:
+    """What variables are where a value is as a side of a rule says, in each way that it is."""
+    if isinstance(side, str):
+        return [known | {side: value}] * (not side or known.get(side, value) == value)
+    (names, *inner), found = side, list[dict[str, int]]()
+    for number, term in enumerate(terms.terms):
+        if terms.find(number) == value and term.name in names.split("|"):
+            ways = [known] * (len(inner) in (0, len(term.operands)))
+            for part, x in zip(inner, map(terms.find, term.operands), strict=False):
+                ways = [more for one in ways for more in _matches(terms, part, x, one)]
+            found += ways
+    return found
+
+
+def _accept(terms: Terms, claim: Json, rules: Json, allowed: tuple[str, ...], seed: str) -> None:
+    """Makes what is claimed so, where there is the evidence that is stated."""
+    sides, said = terms.of([claim["was"], claim["is"]]), (claim["grade"], claim["bound"])
+    if "rule" in claim:
+        rule = rules[claim["rule"]]
+        ways = _matches(terms, rule["left"], sides[0], {}) if rule["class"] in allowed else []
+        if not any(_matches(terms, rule["right"], sides[1], way) for way in ways):
+            raise CertificateError(f"{claim['was']}: rule {rule['rule']} is not for this")
+    found = ("none", None) if said[0] == "none" else graded(terms, claim, seed)
+    if said != found:
+        raise CertificateError(f"{claim['was']}: found {said}; expected {found}")
+    terms.equal(sides)
+
+
+def check(text: str, program: Any = None, seed: str = "") -> Json:
+    """
+    The header, the steps and the claims of a certificate. `program`: the lines that it must be of.
+    `seed`: of random numbers, besides the certificate itself. CertificateError, with the line,
+    where anything is wrong. What is claimed without evidence has the grade "none".
+    """
+    at, terms = 1, Terms()
+    rules, heads, steps, claims = Json(), list[Json](), list[Json](), list[Json]()
     try:
-        return certificate.check()
-    except CertificateError as error:
-        raise CertificateError(f"line {certificate.at}: {error}") from None
-    except MALFORMED as error:
-        why = f"malformed: {type(error).__name__}: {error}"
-        raise CertificateError(f"line {certificate.at}: {why}") from None
-
-
-def said(text: str, program: Sequence[str] | None = None, *, partial: bool = False) -> str:
-    """
-    What `check` finds, in words. CertificateError also where something is claimed without evidence,
-    unless `partial`.
-    """
-    found = check(text, program)
-    if found["none"] and not partial:
-        raise CertificateError(f"{found['none']} claims without evidence; first: {found['why']}")
-    return (
-        f"accepted: {found['function']} for {found['target']}, numerics {found['numerics']}\n"
-        f"{found['end']} changes; claims: {found['identical']} identical,"
-        f" {found['probabilistic']} probabilistic (any is wrong with probability <="
-        f" {found['missed']}), {found['tested']} tested, {found['none']} without evidence\n"
-        f"not covered: {', '.join(found['not_covered'])}"
-    )
+        *lines, end = text.splitlines()
+        digest = hashlib.sha256("\n".join(lines).encode(errors="replace")).hexdigest()
+        if json.loads(end) != {"digest": digest}:
+            raise CertificateError("the digest is broken: a line was changed, moved or left out")
+        header = json.loads(lines[0])
+        if header["numerics"] not in NUMERICS or set(header["sizes"].values()) - {SIZE}:
+            raise CertificateError(f"expected {', '.join(NUMERICS)}, and {SIZE} of each symbol")
+        for at, line in enumerate(lines[1:], 2):  # noqa: B007 - it is said what is wrong where
+            record = json.loads(line)
+            if isinstance(record, list):
+                terms.define(record)
+            elif "left" in record:
+                rules[record["rule"]] = record
+            elif "results" in record:
+                heads.append(record)
+            elif "was" in record and heads:
+                _accept(terms, record, rules, NUMERICS[header["numerics"]], digest + seed)
+                claims.append(record)
+            else:
+                steps.append(record)
+        if program is not None and lines[1 + len(rules) :][: len(program)] != program:
+            raise CertificateError("this is the certificate of another program")
+        ends = [[x["function"], terms.of(x["args"]), terms.of(x["results"])] for x in heads]
+        if len(ends) != 2 or ends[0] != ends[1]:
+            raise CertificateError("the results change, and no claim says why they may")
+        return {**header, "steps": len(steps), "claims": claims}
+    except Exception as error:  # whatever it is, the line is not as it must be
+        why = error if isinstance(error, CertificateError) else f"malformed: {error!r}"
+        raise CertificateError(f"line {at}: {why}") from error

@@ -113,17 +113,16 @@ def _build(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from mlc.check import CertificateError, said
+    from mlc.certificate import lines_of, said
+    from mlc.check import CertificateError, check
 
     lines = None
     if args.program is not None:
-        from mlc.certificate import lines_of
-
         args.file = args.program
         lines = lines_of(_program(args).levels)
     text = Path(args.certificate).read_text(encoding="utf-8", errors="replace")
     try:
-        print(said(text, lines, partial=args.partial))
+        print(said(check(text, lines, args.seed), partial=args.partial))
     except CertificateError as error:
         print(f"rejected: {error}")
         return 1

@@ -180,6 +180,9 @@ def _check(to: argparse.ArgumentParser) -> None:
     to.add_argument(
         "--partial", action="store_true", help="accept changes for which nothing is claimed"
     )
+    to.add_argument(
+        "--seed", default="", help="of the numbers that values are tried on, besides the file"
+    )
     _add_types(to)
     _add_options(to)
 
