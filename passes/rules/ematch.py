@@ -11,7 +11,9 @@ from itertools import zip_longest
 
 from xdsl.ir import Operation, SSAValue
 
+from mlc.cached_property import cached_property
 from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.op import TensorOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
 from mlc.passes.rules.egraph import Applied, EGraph, Growing, Node
@@ -19,6 +21,7 @@ from mlc.passes.rules.environment import Env
 from mlc.passes.rules.match import Matcher, Matches, ordered
 from mlc.passes.rules.rule import Node as Pattern
 from mlc.passes.rules.rule import Rule, Term, terms
+from mlc.passes.rules.vocabulary import FORMS
 
 NODES, GROWTH, ROUNDS = 1000, 20, 8
 """
@@ -50,16 +53,33 @@ class _Found:
 
 
 class Sought:
-    """A rule as it is looked for in e-graphs."""
+    """A rule as it is looked for in e-graphs; it is compiled when an op is met that it is for."""
 
     def __init__(self, rule: Rule) -> None:
-        # what others read is not lost when a rule is applied here: whether it is worth it is what
-        # extraction asks
-        guards = tuple(g for g in rule.where if g.predicate != "single_use")
-        self.matcher = Matcher(replace(rule, where=guards))
         self.rule = rule
         self.depth = max(map(_depth, rule.left))
-        self.roots = tuple(_Op(self.matcher, x) for x in rule.left if isinstance(x, Pattern))
+        self.has_several = len(rule.left) > 1
+
+    @cached_property
+    def matcher(self) -> Matcher:
+        """
+        What others read is not lost when a rule is applied here, so it does not ask whether there
+        are any: whether it is worth it is for extraction to say.
+        """
+        guards = tuple(g for g in self.rule.where if g.predicate != "single_use")
+        return Matcher(replace(self.rule, where=guards))
+
+    @cached_property
+    def roots(self) -> tuple[_Op, ...]:
+        """The ops of the results."""
+        return tuple(_Op(self.matcher, x) for x in self.rule.left if isinstance(x, Pattern))
+
+    def root_classes(self) -> tuple[type[TensorOp], ...]:
+        """What the op of the first result may be."""
+        root = self.rule.left[0]
+        assert isinstance(root, Pattern)
+        names = dict(self.rule.choices).get(root.op, (root.op,))
+        return tuple(FORMS[name].op for name in names)
 
     def found(self, graph: EGraph, node: Node, of: int) -> Iterator[_Found]:
         """Matches whose first root is this node."""
@@ -156,19 +176,19 @@ def _depth(term: Term) -> int:
 class Saturation:
     """An e-graph of a block, and what rules have added to it."""
 
-    def __init__(self, graph: EGraph, rules: Sequence[Rule], nodes: int, rounds: int) -> None:
+    def __init__(self, graph: EGraph, rules: Sequence[Sought], nodes: int, rounds: int) -> None:
         self.graph = graph
         self.rounds, self.moves = 0, list[Move]()
         self.is_complete = False
         """Whether rules say nothing any more."""
-        self._rules = [Sought(rule) for rule in rules]
+        self._rules = rules
         self._most = max(nodes, GROWTH * graph.count)
         self._done: set[tuple[int, ...]] = set()
         self._applied = 0
         self._is_cut = False  # whether places were left off
         by_op: dict[type[Operation], list[int]] = {}
         for k, rule in enumerate(self._rules):
-            for op in rule.roots[0].classes:
+            for op in rule.root_classes():
                 by_op.setdefault(op, []).append(k)
         self._by_op = by_op
         self._depth = max((rule.depth for rule in self._rules), default=0)
@@ -201,10 +221,7 @@ class Saturation:
             for node in graph.classes[of].nodes:
                 for k in self._by_op.get(type(node.op), ()):
                     rule = self._rules[k]
-                    has_several = len(rule.roots) > 1
-                    if (has_several and self.rounds >= SEVERAL) or (
-                        not has_several and of not in near
-                    ):
+                    if self.rounds >= SEVERAL if rule.has_several else of not in near:
                         continue
                     for match in rule.found(graph, node, of):
                         if len(found[k]) >= NEW:

@@ -17,7 +17,7 @@ from mlc.dialects.program import entry_function
 from mlc.dialects.structural_hash import structural_hash
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.rules.egraph import EGraph, blocks_of, derivation
-from mlc.passes.rules.ematch import NODES, ROUNDS, Saturation
+from mlc.passes.rules.ematch import NODES, ROUNDS, Saturation, Sought
 from mlc.passes.rules.extract import Choice, Estimate, Extraction, extracted
 from mlc.passes.rules.rule import Rule
 from mlc.passes.rules.search import ALPHA, GAIN, MET, PLANS, Found, Judge, clean
@@ -70,7 +70,8 @@ def saturate(
     """
     clean(module)
     blocks = blocks_of(entry_function(module))
-    grown = [Saturation(EGraph(block), rules, nodes, rounds) for block in blocks]
+    sought = [Sought(rule) for rule in rules]
+    grown = [Saturation(EGraph(block), sought, nodes, rounds) for block in blocks]
     progress("plans", 0.0)
     extractions = [Extraction(each.graph, each.moves, estimate) for each in grown]
     picked = _Picked(module, extractions, judge, alpha, plans, progress)
