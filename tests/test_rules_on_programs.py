@@ -296,8 +296,7 @@ def test_rules_on_programs_with_loops_and_open_sizes(count: int) -> None:
         program = random_program(rng)
         expected = interpret(program.module.clone(), program.inputs)
         extractions = [
-            Extraction(each.graph, each.moves, _estimate)
-            for each in _grown(program.module, rules)
+            Extraction(each.graph, each.moves, _estimate) for each in _grown(program.module, rules)
         ]
         for _ in range(PICKED):
             choices = [_picked(rng, each) for each in extractions]

@@ -136,10 +136,7 @@ class _Op:
         if type(op) not in self.classes or len(node.args) != self.parts:
             return
         env = dict(env)
-        if (
-            self.variable is not None
-            and env.setdefault(self.variable, type(op)) is not type(op)
-        ):
+        if self.variable is not None and env.setdefault(self.variable, type(op)) is not type(op):
             return
         value = graph.value(of)
         if self.name is not None and env.setdefault(self.name, value) is not value:
@@ -152,9 +149,7 @@ class _Op:
         if len(args) == 2 and args[0] != args[1] and op.commutes:  # the same bits
             yield from self._operands(graph, args[::-1], 0, env)
 
-    def _operands(
-        self, graph: EGraph, args: tuple[int, ...], k: int, env: Env
-    ) -> Iterator[Env]:
+    def _operands(self, graph: EGraph, args: tuple[int, ...], k: int, env: Env) -> Iterator[Env]:
         if k == len(self.operands):
             yield env
             return

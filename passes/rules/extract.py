@@ -30,9 +30,7 @@ class Extraction:
 
     def __init__(self, graph: EGraph, moves: Sequence[Move], estimate: Estimate) -> None:
         self.graph = graph
-        self.moves = [
-            {graph.find(of): node.kept() for of, node in move.items()} for move in moves
-        ]
+        self.moves = [{graph.find(of): node.kept() for of, node in move.items()} for move in moves]
         self.wanted = sorted(
             {graph.class_of(x) for _, op in graph.anchors for x in graph.read_by(op)}
         )
@@ -47,7 +45,12 @@ class Extraction:
         self.apart: dict[Node, int] = {}
         for node, _ in nodes:
             op = node.op
-            key = (type(op), op.results[0].type, *(x.type for x in op.operands), *op.properties.items())
+            key = (
+                type(op),
+                op.results[0].type,
+                *(x.type for x in op.operands),
+                *op.properties.items(),
+            )
             if key not in costs:
                 costs[key] = estimate(op)
             own, moved = costs[key]
@@ -110,7 +113,9 @@ class Extraction:
         """What to change in a choice: one class that is needed, or those of one move."""
         needed = self.needed(choice) or {}
         for move in self.moves:
-            if all(of in needed for of in move) and any(needed[x] is not n for x, n in move.items()):
+            if all(of in needed for of in move) and any(
+                needed[x] is not n for x, n in move.items()
+            ):
                 yield move
         for of, node in needed.items():
             yield from ({of: other} for other in self.graph.classes[of].nodes if other is not node)
@@ -160,7 +165,9 @@ def _order(extraction: Extraction, choice: Choice) -> list[_Item] | None:
     needed = extraction.needed(choice)
     if needed is None:
         return None
-    items: list[tuple[int, int, _Item]] = [(n.place, 1 + n.number, (of, n)) for of, n in needed.items()]
+    items: list[tuple[int, int, _Item]] = [
+        (node.place, 1 + node.number, (of, node)) for of, node in needed.items()
+    ]
     items += [(place, 0, op) for place, op in graph.anchors]
     items.sort(key=lambda item: item[:2])
     number: dict[object, int] = {}

@@ -23,7 +23,7 @@ from mlc.passes.rules.rule import Rule
 from mlc.passes.rules.search import ALPHA, GAIN, MET, PLANS, Found, Judge, clean
 
 PATIENCE = 30
-"""Plans in a row that are no better, after which no more are judged. measured: docs/measurements.md."""
+"""Plans in a row that are no better, behind which none is. measured: docs/measurements.md."""
 ATTO = 10**18  # an estimate's units in a second
 
 
