@@ -213,7 +213,9 @@ def _grown(module: ModuleOp, rules: Sequence[Sought]) -> list[Saturation]:
 def _compare_classes(graph: EGraph, inputs: Sequence[Array], what: str, *, is_exact: bool) -> int:
     """Computes every op, and compares those of one class; how many rules made."""
     block = Block(arg_types=[x.type for x in graph.block.args])
-    known = {graph.class_of(x): y for x, y in zip(graph.block.args, block.args, strict=True)}
+    known: dict[int, SSAValue] = {
+        graph.class_of(x): y for x, y in zip(graph.block.args, block.args, strict=True)
+    }
     nodes = [(node, of) for of, each in graph.classes.items() for node in each.nodes]
     nodes.sort(key=lambda pair: pair[0].number)
     pending, made = nodes, dict[Node, SSAValue]()

@@ -329,8 +329,8 @@ def compiling(rules: Any, **options: Any) -> Any:
 def test_what_is_found_is_what_is_compiled(tmp_path: Path) -> None:
     rules = tmp_path / "sums.rules"
     rules.write_text(SUMS)
-    for _ in range(2):  # found, and read again
-        f = compiling(rules, discover_by="saturation")
+    f = compiling(rules, discover_by="saturation")
+    for f in (f, compiling(rules, discover_by="saturation")):  # found, and read again
         levels = f.lower(SQUARE, SQUARE, SQUARE, SQUARE).levels
         assert levels.text("tensor").count("mlc.contract") == 1
         said = [str(x) for x in levels.remarks() if "discover:" in str(x)]

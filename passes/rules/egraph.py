@@ -9,6 +9,7 @@ congruence; Willsey et al., egg, POPL 2021, for rebuilding it once for many unio
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -165,7 +166,8 @@ class EGraph:
 
     def _repair(self, number: int) -> None:
         parents = self.classes[number].parents
-        self.classes[number].parents = kept = []
+        kept: list[tuple[Node, int]] = []
+        self.classes[number].parents = kept
         met: set[Node] = set()
         for node, of in parents:
             if node in met or node.same is not None:
@@ -236,7 +238,7 @@ class Growing(OpBuilder):
         return value
 
 
-def is_plain(op: Operation) -> bool:
+def is_plain(op: Operation) -> TypeGuard[TensorOp]:
     """Whether an op is its name, its properties and what it reads."""
     return isinstance(op, TensorOp) and len(op.results) == 1 and not op.regions
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from typing import TypeGuard
 
 from xdsl.ir import Operation, SSAValue
 
@@ -163,6 +164,10 @@ class _Op:
             yield from self._operands(graph, args, k + 1, env)
 
 
+def _is_value(found: object) -> TypeGuard[SSAValue]:
+    return isinstance(found, SSAValue)
+
+
 def _depth(term: Term) -> int:
     inner = term.operands if isinstance(term, Pattern) else ()
     return 1 + max(map(_depth, inner), default=0)
@@ -229,7 +234,7 @@ class Saturation:
 
     def _is_new(self, number: int, env: Env) -> bool:
         graph = self.graph
-        values = [graph.class_of(x) for x in env.values() if isinstance(x, SSAValue)]
+        values = [graph.class_of(x) for x in env.values() if _is_value(x)]
         key = (number, *(x.kept().number for x in env[_NODES]), -1, *values)
         if key in self._done:
             return False
@@ -239,7 +244,7 @@ class Saturation:
     def _apply(self, rule: Sought, found: _Found) -> None:
         graph = self.graph
         env: Env = {
-            name: graph.value(graph.class_of(x)) if isinstance(x, SSAValue) else x
+            name: graph.value(graph.class_of(x)) if _is_value(x) else x
             for name, x in found.env.items()
         }
         roots = [graph.value(of) for _, of in found.roots]

@@ -181,7 +181,7 @@ def _order(extraction: Extraction, choice: Choice) -> list[_Item] | None:
     for k, (_, _, item) in enumerate(items):
         if isinstance(item, Operation):
             read = [graph.class_of(x) for x in graph.read_by(item)]
-            before = set() if last is None else {last}
+            before: set[int] = set() if last is None else {last}
             last = k
         else:
             read = [graph.find(x) for x in item[1].args]
