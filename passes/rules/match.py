@@ -8,8 +8,7 @@ op that the rule names there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -42,6 +41,9 @@ from mlc.passes.rules.rule import (
 from mlc.passes.rules.vocabulary import FORMS, GUARDS, PROPERTY
 from mlc.passes.tensor.constants import is_splat_of, splat
 from mlc.passes.tensor.rules import Rewrite
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 Matches = Callable[[SSAValue, Env], bool]
 Rewriter = Callable[[Any, Rewrite], SSAValue | None]
