@@ -40,6 +40,7 @@ from mlc.passes.rules.extract import Choice, Extraction, extracted
 from mlc.passes.rules.load import read_rules
 from mlc.passes.rules.rule import Rule
 from mlc.passes.rules.search import allowed_rules, clean
+from mlc.passes.rules.text import parse
 from mlc.runtime.interpret import interpret
 from tests.programs import TOLERANCE, agree, random_program
 
@@ -288,6 +289,38 @@ def test_all_rules_on_random_programs(numerics: str, discovered: list[Rule], cou
                     np.testing.assert_array_equal(one, other, err_msg=what)
     assert made > (count if numerics == "strict" else 10 * count) / 2
     assert len(used & {rule.name for rule in discovered}) > 2
+
+
+WRONG = """
+rule sum_of_relus
+  class exact
+  given %x, %y : float
+  left
+    yield add (max %x, const(0)), %y
+  right
+    yield max (add %x, %y), const(0)
+
+rule concat_changes_places
+  class exact
+  given %x, %y : float
+  left
+    yield concat 0 %x, %y
+  right
+    yield concat 0 %y, %x
+"""
+
+
+def _try(rule: Rule) -> None:
+    for seed in range(200):
+        program = _Program(seed, "strict")
+        (grown,) = _grown(program.module, [Sought(rule)])
+        _compare_classes(grown.graph, program.inputs, "", is_exact=True)
+
+
+def test_wrong_rules_are_found() -> None:
+    for rule in parse(WRONG, "wrong.rules"):
+        with pytest.raises(AssertionError, match=rule.name):  # of the op that it made
+            _try(rule)
 
 
 def test_rules_on_programs_with_loops_and_open_sizes(count: int) -> None:

@@ -134,6 +134,26 @@ def test_it_ends_where_rules_say_nothing_any_more() -> None:
     assert found.graph.count > 8
 
 
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_sums_of_terms_in_any_order(count: int) -> None:
+    """A class for each set of terms, with an op for each way to part it in two."""
+    names = [f"%x{k}" for k in range(count)]
+    lines = [f"%s1 = mlc.add {names[0]}, {names[1]} : T"]
+    lines += [f"%s{k} = mlc.add %s{k - 1}, {names[k]} : T" for k in range(2, count)]
+    arguments = ", ".join(f"{name}: T" for name in names)
+    body = "\n".join([*lines, f"func.return %s{count - 1} : T"])
+    text = f"func.func @f({arguments}) -> T {{\n{body}\n}}"
+    found = grown(
+        parse_text(text.replace(" T", " tensor<4xf32>"), "f.mlir"), "add_associates", nodes=2000,
+        rounds=60,
+    )  # fmt: skip
+    assert found.is_complete
+    graph = found.graph
+    assert len(graph.classes) == 2**count - 1
+    ops = sum(len(each.nodes) for each in graph.classes.values())
+    assert ops == (3**count - 2 ** (count + 1) + 1) // 2
+
+
 def test_counts_end_it() -> None:
     few = grown(squares(CHAIN), "multiply_associates", nodes=1, rounds=1)
     assert not few.is_complete
@@ -329,8 +349,8 @@ def compiling(rules: Any, **options: Any) -> Any:
 def test_what_is_found_is_what_is_compiled(tmp_path: Path) -> None:
     rules = tmp_path / "sums.rules"
     rules.write_text(SUMS)
-    f = compiling(rules, discover_by="saturation")
-    for f in (f, compiling(rules, discover_by="saturation")):  # found, and read again
+    again = f = compiling(rules, discover_by="saturation")
+    for f in (again, compiling(rules, discover_by="saturation")):  # found, and read
         levels = f.lower(SQUARE, SQUARE, SQUARE, SQUARE).levels
         assert levels.text("tensor").count("mlc.contract") == 1
         said = [str(x) for x in levels.remarks() if "discover:" in str(x)]

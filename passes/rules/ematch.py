@@ -34,10 +34,11 @@ SEVERAL = 2
 Rounds in which rules of several results are applied: each pair of ops matches them, and what they
 make makes pairs again. SOURCE: Yang et al., Tensat, MLSys 2021, section 4, which has 1.
 """
-NEW = 400
+WINDOW, NEW = 32, 64
 """
-Places at most that a rule is applied at in a round, so that one that only exchanges operands leaves
-room for others. SOURCE: the idea is that of egg's scheduler, Willsey et al., POPL 2021, section 5.
+Of so many ops that stand together, places at most that a rule is applied at in a round: one that
+only exchanges operands leaves room for others, and the begin of a long program for its end. SOURCE:
+the idea is that of egg's scheduler, Willsey et al., POPL 2021, section 5.
 """
 _NODES = "@nodes"  # in an environment: the nodes that were matched
 
@@ -164,6 +165,10 @@ class _Op:
             yield from self._operands(graph, args, k + 1, env)
 
 
+def _first(item: tuple[tuple[int, int], object]) -> tuple[int, int]:
+    return item[0]
+
+
 def _is_value(found: object) -> TypeGuard[SSAValue]:
     return isinstance(found, SSAValue)
 
@@ -199,7 +204,8 @@ class Saturation:
         """Finds everything first, so that the order of rules does not matter, and then adds it."""
         graph, self._is_cut = self.graph, False
         matches = self._matches()
-        graph.changed.clear()
+        if not self._is_cut:  # else all that is near is looked at again
+            graph.changed.clear()
         for number, found in matches:
             if graph.count >= self._most:
                 self._is_cut = True
@@ -211,26 +217,27 @@ class Saturation:
 
     def _matches(self) -> list[tuple[int, _Found]]:
         """
-        New places, of classes below which something changed: the first of each rule, and so on, so
-        that no rule takes what others need where a count is reached.
+        New places, of classes below which something changed: the first of each rule and window, and
+        so on, so that none takes what others need where a count is reached.
         """
         graph = self.graph
         near = set(graph.above(graph.changed, self._depth))
-        found: list[list[_Found]] = [[] for _ in self._rules]
+        found: dict[tuple[int, int], list[_Found]] = {}
         for of in sorted(graph.classes):
             for node in graph.classes[of].nodes:
                 for k in self._by_op.get(type(node.op), ()):
                     rule = self._rules[k]
                     if self.rounds >= SEVERAL if rule.has_several else of not in near:
                         continue
+                    places = found.setdefault((k, node.place // WINDOW), [])
                     for match in rule.found(graph, node, of):
-                        if len(found[k]) >= NEW:
+                        if len(places) >= NEW:
                             self._is_cut = True
                             break
                         if self._is_new(k, match.env):
-                            found[k].append(match)
-        turns = zip_longest(*([(k, x) for x in each] for k, each in enumerate(found)))
-        return [pair for turn in turns for pair in turn if pair is not None]
+                            places.append(match)
+        lists = ([(k, x) for x in places] for (k, _), places in sorted(found.items(), key=_first))
+        return [pair for turn in zip_longest(*lists) for pair in turn if pair is not None]
 
     def _is_new(self, number: int, env: Env) -> bool:
         graph = self.graph
