@@ -36,7 +36,7 @@ from mlc.passes.discovery.find import discover
 from mlc.passes.discovery.words import DOCUMENTS, spaces
 from mlc.passes.rules.egraph import EGraph, Node, blocks_of
 from mlc.passes.rules.ematch import Saturation, Sought
-from mlc.passes.rules.extract import Choice, Extraction, extracted
+from mlc.passes.rules.extract import Choice, Counted, Extraction, extracted
 from mlc.passes.rules.load import read_rules
 from mlc.passes.rules.rule import Rule
 from mlc.passes.rules.search import allowed_rules, clean
@@ -252,10 +252,17 @@ def _estimate(op: TensorOp) -> tuple[int, int]:
 
 
 def _picked(rng: random.Random, extraction: Extraction) -> Choice:
-    """Any program of an e-graph."""
-    choice = extraction.least({node: rng.randrange(1, 1000) for node in extraction.apart})
+    """Any program of an e-graph; what changes of it should cost is counted in two ways."""
+    costs = {node: rng.randrange(1, 1000) for node in extraction.apart}
+    choice = extraction.least(costs)
     for _ in range(6):
         changes = [*extraction.near(choice)]
+        counted, cost = Counted(extraction, choice), extraction.cost(choice, costs)
+        for change in rng.sample(changes, min(len(changes), 5)):
+            whole, difference = extraction.cost({**choice, **change}, costs), None
+            if whole is not None and cost is not None:
+                difference = whole - cost
+            assert counted.difference(change, costs) == difference
         made = {**choice, **rng.choice(changes)} if changes else choice
         choice = made if extraction.needed(made) is not None else choice
     return choice

@@ -24,10 +24,11 @@ from mlc.passes.rules.rule import Node as Pattern
 from mlc.passes.rules.rule import Rule, Term, terms
 from mlc.passes.rules.vocabulary import FORMS
 
-NODES, GROWTH, ROUNDS = 1000, 20, 8
+NODES, GROWTH, MADE, ROUNDS = 1000, 20, 10_000, 8
 """
-Of a block, at most: so many ops, or so many for each that was there if that is more, in so many
-rounds. Counts, so that a run can be repeated: seconds would differ. measured: docs/measurements.md.
+Of a block, at most: so many ops, or so many for each that was there if that is more, but no more
+than so many that rules make; in so many rounds. Counts, so that a run can be repeated: seconds
+would differ. measured: docs/measurements.md.
 """
 SEVERAL = 2
 """
@@ -187,7 +188,7 @@ class Saturation:
         self.is_complete = False
         """Whether rules say nothing any more."""
         self._rules = rules
-        self._most = max(nodes, GROWTH * graph.count)
+        self._most = max(nodes, min(GROWTH * graph.count, graph.count + MADE))
         self._done: set[tuple[int, ...]] = set()
         self._applied = 0
         self._is_cut = False  # whether places were left off

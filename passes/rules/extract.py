@@ -40,6 +40,11 @@ class Extraction:
         )
         self._nodes = nodes
         self._args = {node: tuple(map(graph.find, node.args)) for node, _ in nodes}
+        leaves = {of for of, each in graph.classes.items() if each.leaf is not None}
+        self._reads = {
+            node: tuple(x for x in dict.fromkeys(args) if x not in leaves)
+            for node, args in self._args.items()
+        }
         costs: dict[tuple[object, ...], tuple[int, int]] = {}
         self.fused: dict[Node, int] = {}
         self.apart: dict[Node, int] = {}
@@ -83,6 +88,10 @@ class Extraction:
                     best[of], chosen[of], is_new = cost, node, True
         return chosen
 
+    def reads(self, node: Node) -> tuple[int, ...]:
+        """The classes that a node reads, each once, but leaves."""
+        return self._reads[node]
+
     def needed(self, choice: Choice) -> dict[int, Node] | None:
         """The nodes that a choice needs, operands first; None where one needs itself."""
         found: dict[int, Node] = {}
@@ -122,17 +131,62 @@ class Extraction:
 
     def better(self, choice: Choice, costs: Mapping[Node, int]) -> Choice:
         """Changes a choice as long as an estimate falls that counts each node once."""
-        cost = self.cost(choice, costs)
-        assert cost is not None
         is_better = True
         while is_better:
-            is_better = False
+            is_better, counted = False, Counted(self, choice)
             for change in self.near(choice):
-                changed = {**choice, **change}
-                found = self.cost(changed, costs)
-                if found is not None and found < cost:
-                    choice, cost, is_better = changed, found, True
+                difference = counted.difference(change, costs)
+                if difference is not None and difference < 0:
+                    choice, is_better = {**choice, **change}, True
+                    counted = Counted(self, choice)
         return choice
+
+
+class Counted:
+    """The classes that a choice needs, and how many read each: what changes cost is seen there."""
+
+    def __init__(self, extraction: Extraction, choice: Choice) -> None:
+        self.extraction, self.choice = extraction, choice
+        needed = extraction.needed(choice)
+        assert needed is not None
+        self.needed = needed
+        self.place = {of: k for k, of in enumerate(needed)}
+        self.readers = dict.fromkeys(extraction.wanted, 1)
+        for node in needed.values():
+            for x in extraction.reads(node):
+                self.readers[x] = self.readers.get(x, 0) + 1
+
+    def difference(self, change: Mapping[int, Node], costs: Mapping[Node, int]) -> int | None:
+        """What a change adds to the estimate; None where a value would need itself."""
+        changed = {of: node for of, node in change.items() if self.needed.get(of) is not node}
+        if not all(of in self.needed for of in changed):
+            return self._from_scratch(change, costs)
+        readers, first = dict[int, int](), min((self.place[of] for of in changed), default=0)
+        found, pending = 0, [(node, 1) for node in changed.values()]
+        pending += [(self.needed[of], -1) for of in reversed(changed)]
+        pending.reverse()  # what is new is added first, so that nothing goes that it reads
+        pending.sort(key=lambda item: item[1])
+        while pending:
+            node, step = pending.pop()
+            found += step * costs[node]
+            for x in self.extraction.reads(node):
+                before = readers.get(x, self.readers.get(x, 0))
+                readers[x] = before + step
+                if step > 0 and (
+                    self.place.get(x, -1) >= first or (before and x not in self.place)
+                ):
+                    return self._from_scratch(change, costs)  # it may need what is changed
+                if step > 0 and not before:
+                    pending.append((changed.get(x, self.choice[x]), 1))
+                if step < 0 and not readers[x]:
+                    if x in changed:
+                        return self._from_scratch(change, costs)
+                    pending.append((self.needed.get(x, self.choice[x]), -1))
+        return found
+
+    def _from_scratch(self, change: Mapping[int, Node], costs: Mapping[Node, int]) -> int | None:
+        after = self.extraction.cost({**self.choice, **change}, costs)
+        return None if after is None else after - sum(costs[x] for x in self.needed.values())
 
 
 # As modules

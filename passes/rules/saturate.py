@@ -18,7 +18,7 @@ from mlc.dialects.structural_hash import structural_hash
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.rules.egraph import EGraph, blocks_of, derivation
 from mlc.passes.rules.ematch import NODES, ROUNDS, Saturation, Sought
-from mlc.passes.rules.extract import Choice, Estimate, Extraction, extracted
+from mlc.passes.rules.extract import Choice, Counted, Estimate, Extraction, extracted
 from mlc.passes.rules.rule import Rule
 from mlc.passes.rules.search import ALPHA, GAIN, MET, PLANS, Found, Judge, clean
 
@@ -171,17 +171,17 @@ class _Picked:
     def _near(self, choices: tuple[Choice, ...]) -> list[tuple[Choice, ...]]:
         """What differs a little: what the estimate says is cheap first, and what can be faster."""
         limit = self._alpha * self.best.predicted_s * ATTO
-        fused = [x.cost(c, x.fused) or 0 for x, c in zip(self.extractions, choices, strict=True)]
         found: list[tuple[int, int, tuple[Choice, ...]]] = []
-        for k, x in enumerate(self.extractions):
-            others = sum(fused) - fused[k]
-            for change in x.near(choices[k]):
-                choice = {**choices[k], **change}
-                least, cost = x.cost(choice, x.fused), x.cost(choice, x.apart)
-                if least is not None and cost is not None and least + others <= limit:
-                    before = x.cost(choices[k], x.apart) or 0
-                    made = (*choices[:k], choice, *choices[k + 1 :])
-                    found.append((cost - before, len(found), made))
+        pairs = [*zip(self.extractions, choices, strict=True)]
+        total = sum(x.cost(choice, x.fused) or 0 for x, choice in pairs)
+        for k, (x, choice) in enumerate(pairs):
+            counted = Counted(x, choice)
+            for change in x.near(choice):
+                least = counted.difference(change, x.fused)
+                if least is not None and total + least <= limit:
+                    cost = counted.difference(change, x.apart) or 0
+                    made = (*choices[:k], {**choice, **change}, *choices[k + 1 :])
+                    found.append((cost, len(found), made))
         return [made for *_, made in sorted(found, key=lambda each: each[:2])]
 
     def _key(self, choices: tuple[Choice, ...]) -> tuple[object, ...]:
