@@ -1,12 +1,14 @@
 """
-Ten graphs without and with `mlc superopt`: `python -m benchmarks.superopt`; with `--curves`, what
-the best program so far should take, over plans.
+Ten graphs without and with `mlc superopt`, by search and by saturation: `python -m
+benchmarks.superopt`; with `--curves`, what the best program so far should take, over plans; with
+`--layers`, how far both reach in long programs; with `--target NAME`, what the model says there.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,10 @@ import mlc
 from mlc import nn
 from mlc.backends import backend_of
 from mlc.calls import inputs_of
+from mlc.levels import Levels
+from mlc.options import By
+from mlc.passes.rules.rule import Rule
+from mlc.passes.rules.search import Found
 from mlc.rule_files import verified
 from mlc.superopt import compiled, superopt
 
@@ -95,27 +101,81 @@ GRAPHS: tuple[tuple[Callable[..., Any], tuple[Type, ...]], ...] = (
 )
 
 
-def main() -> None:
-    """Prints predicted and measured time of each graph, without and with the search; or curves."""
-    rules = verified(RULES)
+WAYS: tuple[By, ...] = ("search", "saturation")
+
+
+def found_in(
+    function: Callable[..., Any], types: Sequence[Type], rules: Sequence[Rule], plans: int
+) -> tuple[Levels, list[Found], list[float]]:
+    """What both ways find, and the processor's seconds of each."""
+    given: dict[str, Any] = {"target": _target()} if _target() else {}
+    levels = mlc.compile(function, numerics="fast", threads=1, **given).lower(*types).levels
+    found: list[Found] = []
+    taken: list[float] = []
+    for way in WAYS:
+        start = time.process_time()
+        found.append(superopt(levels, rules, by=way, plans=plans))
+        taken.append(time.process_time() - start)
+    return levels, found, taken
+
+
+def row(*cells: object) -> None:
+    """Prints a row of a table."""
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+
+def curves(rules: Sequence[Rule]) -> None:
+    """What the best program so far should take."""
     for function, types in GRAPHS:
-        made = mlc.compile(function, numerics="fast", threads=1)
-        levels = made.lower(*types).levels
-        found = superopt(levels, rules, plans=PLANS)
-        if "--curves" in sys.argv:
-            best = [f"{found.best_after(n) * 1e6:.0f}" for n in POINTS]
-            cells = [function.__name__, *best, f"{found.judged}"]
-            print(f"| {' | '.join(cells)} |", flush=True)
+        _, found, _ = found_in(function, types, rules, PLANS)
+        for way, each in zip(WAYS, found, strict=True):
+            best = (f"{each.best_after(n) * 1e6:.0f}" for n in POINTS)
+            row(function.__name__, way, *best, each.judged)
+
+
+def layers(rules: Sequence[Rule]) -> None:
+    """Layers of two products each, one behind the other."""
+
+    def deep(x: Any, *weights: Any) -> Any:
+        for v, w in zip(weights[::2], weights[1::2], strict=True):
+            x = np.tanh(x @ v + x @ w)
+        return x
+
+    for count in (2, 4, 8, 12, 24):
+        _, found, taken = found_in(deep, (SQUARE,) * (2 * count + 1), rules, 200)
+        cells = [f"{found[0].start_s * 1e6:.0f}"]
+        for each, seconds in zip(found, taken, strict=True):
+            cells += [f"{each.best_s * 1e6:.0f}", f"{each.judged}", f"{seconds:.1f}"]
+        row(count, *cells)
+
+
+def main() -> None:
+    """Prints a table; ratios are the median of three runs in turn."""
+    rules = verified(RULES)
+    if "--curves" in sys.argv:
+        return curves(rules)
+    if "--layers" in sys.argv:
+        return layers(rules)
+    for function, types in GRAPHS:
+        levels, found, taken = found_in(function, types, rules, PLANS)
+        predicted = [f"{x * 1e6:.0f}" for x in (found[0].start_s, *(x.best_s for x in found))]
+        counts = [f"{x.judged}" for x in found]
+        if _target():
+            row(function.__name__, *predicted, *counts)
             continue
-        functions = [compiled(levels, found.start), compiled(levels, found.best)]
+        functions = [compiled(levels, x) for x in (found[0].start, *(x.best for x in found))]
         backend = backend_of(levels.options.target)
         runs = [backend.measure(functions, inputs_of(levels)) for _ in range(3)]
-        gains = sorted(a / b for a, b in runs)
-        before, after = min(a for a, _ in runs), min(b for _, b in runs)
-        steps = ", ".join(step.rule for step in found.steps) or "-"
-        times = (found.start_s, found.best_s, before, after)
-        cells = [function.__name__, *(f"{x * 1e6:.0f}" for x in times), f"{gains[1]:.2f}"]
-        print(f"| {' | '.join(cells)} | {found.judged} | {steps} |", flush=True)
+        measured = [f"{min(run[k] for run in runs) * 1e6:.0f}" for k in range(3)]
+        ratios = [f"{sorted(run[0] / run[k] for run in runs)[1]:.2f}" for k in (1, 2)]
+        seconds = [f"{x:.1f}" for x in taken]
+        row(function.__name__, *predicted, *measured, *ratios, *counts, *seconds)
+    return None
+
+
+def _target() -> str | None:
+    given = sys.argv
+    return given[given.index("--target") + 1] if "--target" in given else None
 
 
 if __name__ == "__main__":

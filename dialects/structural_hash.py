@@ -99,7 +99,7 @@ class _Hashes:
                 if key in NAMES or (key == "sym_name" and op is self.root):
                     continue
                 if key == "letters" and isinstance(value, StringAttr):
-                    text = _numbered(value.data)
+                    text = numbered(value.data)
                 else:
                     text = self._text(value)
                 if not (key.endswith("_attrs") and set(text) <= set("[{}, ]")):  # of nothing
@@ -140,7 +140,7 @@ def _is_pure(op: Operation) -> bool:
     return isinstance(op, TensorOp) or (bool(op.results) and is_side_effect_free(op))
 
 
-def _numbered(letters: str) -> str:
+def numbered(letters: str) -> str:
     """Index letters by their first places: `mk,kn->mn` as `.0.1,.1.2->.0.2`."""
     numbers: dict[str, str] = {}
     has_factors = "(" in letters  # of windows: their digits are no letters

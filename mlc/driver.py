@@ -190,7 +190,7 @@ def _superopt(args: argparse.Namespace) -> int:
 
     levels = _program(args).levels
     rules = [] if args.rules is None else verified(args.rules)
-    found = superopt(levels, rules, plans=args.plans, alpha=args.alpha)
+    found = superopt(levels, rules, by=args.by, plans=args.plans, alpha=args.alpha)
     measured: list[float] = []
     if args.measure:
         functions = [compiled(levels, x) for x in (found.start, *found.modules)]

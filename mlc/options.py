@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import Literal, get_args
 
 from mlc import knobs
 from mlc.dialects.numerics import Numerics
@@ -13,12 +14,20 @@ from mlc.runtime.threads import get_threads
 ASSUMED_SIZE = 1024  # of a symbol that nobody gave a value
 
 
+By = Literal["search", "saturation"]
+BY: tuple[By, ...] = get_args(By)
+
+
 @dataclass(frozen=True)
 class RuleFile:
-    """Rewrite rules as text, and the file that they are from; none: those of mlc alone."""
+    """
+    Rewrite rules as text, and the file that they are from; none: those of mlc alone. `by`: how
+    programs are met that they lead to.
+    """
 
     path: str = ""
     text: str = ""
+    by: By = "search"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +49,7 @@ class Options:
         key += "|tuned" if self.tune is not None else ""
         if self.discover is not None:  # which program is the best depends on the threads
             key += f"|{sha256(self.discover.text.encode()).hexdigest()}|{self.thread_count()}"
+            key += f"|{self.discover.by}"
         return key if self.peak_bytes is None else f"{key}|{self.peak_bytes}|{self.thread_count()}"
 
     def thread_count(self) -> int:

@@ -15,10 +15,14 @@ from mlc.version import __version__
 Command = Callable[[argparse.Namespace], int]
 LEVELS = ("trace", "tensor", "stablehlo", "plan", "tiles", "loops", "code")
 NUMERICS = ("strict", "standard", "fast")
+BY = ("search", "saturation")
 TEAMS = ("1", "pthread", "openmp")
 WEIGHTS = ("arguments", "freeze", "file")
 FILES = "FILE.py, FILE.py:function, FILE.mlir or FILE.onnx"
-OPTIONS = ("target", "threads", "numerics", "fusion", "peak_bytes", "schedule", "tune", "discover")
+OPTIONS = (
+    "target", "threads", "numerics", "fusion", "peak_bytes", "schedule", "tune", "discover",
+    "discover_by",
+)  # fmt: skip
 """Of mlc.compile, as flags."""
 OWN_RULES = "mlc"
 """What --discover says for `discover=True`."""
@@ -105,6 +109,9 @@ def _add_options(to: argparse.ArgumentParser, *, threads: bool = True) -> None:
         help="compile the best program that rules lead to: those of a file and of mlc, or"
         f" {OWN_RULES!r} alone; docs/superopt.md",
     )  # fmt: skip
+    group.add_argument(
+        "--discover-by", choices=BY, help="one rule after the other (default: search), or all"
+    )
 
 
 def _add_types(to: argparse.ArgumentParser) -> None:
@@ -254,6 +261,10 @@ def _superopt(to: argparse.ArgumentParser) -> None:
     to.add_argument(
         "--rules", metavar="FILE", help="rewrite rules, which are verified; docs/rules.md"
     )
+    to.add_argument(
+        "--by", choices=BY, default="search",
+        help="apply one rule after the other (default: search), or all at once",
+    )  # fmt: skip
     to.add_argument(
         "--plans", type=int, default=200, metavar="N", help="judge so many (default: 200)"
     )

@@ -13,20 +13,26 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mlc.backends import RULES
 from mlc.levels import Levels
+from mlc.options import By
 from mlc.passes.rules.rule import Rule
-from mlc.passes.rules.search import ALPHA, PLANS, Search, matchers_of, search
+from mlc.passes.rules.saturate import Saturated
+from mlc.passes.rules.search import ALPHA, PLANS, Search
 from mlc.pipeline import apply_step, judge_by_plans, prepare
-from mlc.searched import rules_of
-from mlc.waiting import progress
+from mlc.searched import found_by, rules_of
 
 
 def superopt(
-    levels: Levels, rules: Sequence[Rule] = (), *, plans: int = PLANS, alpha: float = ALPHA
-) -> Search:
+    levels: Levels,
+    rules: Sequence[Rule] = (),
+    *,
+    by: By = "search",
+    plans: int = PLANS,
+    alpha: float = ALPHA,
+) -> Search | Saturated:
     """
-    `search` with `rules`, those that `levels` is compiled with (`discover=`) and those that come
-    with mlc, from the program on as it was written, judged by the plan that follows, fusion
-    included.
+    `search`, or `saturate`, with `rules`, those that `levels` is compiled with (`discover=`) and
+    those that come with mlc, from the program on as it was written, judged by the plan that
+    follows, fusion included.
     """
     own = levels.options.discover
     module = levels.at_trace()
@@ -34,8 +40,8 @@ def superopt(
     for step in RULES:
         module = apply_step(step, module, levels.options, Context())
     judge = judge_by_plans(levels.options, levels.known_sizes({}))
-    matchers = matchers_of(module, [*rules, *(rules_of(own) if own else ())])
-    return search(module, matchers, judge, plans=plans, alpha=alpha, progress=progress)
+    every = [*rules, *(rules_of(own) if own else ())]
+    return found_by(by, module, every, judge, levels.options, plans=plans, alpha=alpha)
 
 
 def compiled(levels: Levels, module: ModuleOp) -> Callable[..., object]:

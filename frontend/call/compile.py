@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Numerics = Literal["strict", "standard", "fast"]
+By = Literal["search", "saturation"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,7 @@ class Settings:
     schedule: str | None = None
     tune: float | None = None
     discover: str | Literal[True] | None = None
+    discover_by: By = "search"
     fallback: Literal["numpy"] | None = None
 
 
@@ -167,6 +169,7 @@ def compile(  # noqa: A001 - mlc.compile
     schedule: str | Sequence[str] | None = None,
     tune: float | None = None,
     discover: str | os.PathLike[str] | bool | None = None,
+    discover_by: By = "search",
     fallback: Literal["numpy"] | None = None,
 ) -> Compiled[P, R]: ...
 
@@ -186,6 +189,7 @@ def compile(  # noqa: A001 - mlc.compile
     schedule: str | Sequence[str] | None = None,
     tune: float | None = None,
     discover: str | os.PathLike[str] | bool | None = None,
+    discover_by: By = "search",
     fallback: Literal["numpy"] | None = None,
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 
@@ -236,7 +240,8 @@ def compile(  # noqa: A001 - mlc.compile
     order, judged by their plans, where it should be a tenth faster; a file adds rules of yours
     (docs/superopt.md). A program is searched for once, and `explain` says each step. Open sizes
     count as 1024. A file that cannot be read, and a rule that is wrong, are errors at the first
-    call.
+    call. `discover_by`: "search" applies one rule after the other, "saturation" all of them at
+    once, which reaches further in long programs.
 
     `fallback`: "numpy" runs the Python function where it cannot be compiled, and warns of the line
     that says why, once for arguments of these types.
@@ -302,6 +307,9 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
     if settings.peak_bytes is not None:
         settings = replace(settings, peak_bytes=_bytes(settings.peak_bytes))
     settings = replace(settings, discover=_rules(settings.discover))
+    if settings.discover_by not in ("search", "saturation"):
+        expected = "'search' or 'saturation'"
+        raise ValueError(f"discover_by={settings.discover_by!r}; expected {expected}")
     seconds = settings.tune
     if seconds is not None and not (type(seconds) in (int, float) and 0 < seconds < inf):
         raise ValueError(f"tune={seconds!r}; expected seconds, more than 0")

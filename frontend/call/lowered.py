@@ -220,9 +220,9 @@ def _rules_of(settings: Settings) -> RuleFile | None:
 
     path = settings.discover
     if path is None or path is True:
-        return None if path is None else RuleFile()
+        return None if path is None else RuleFile(by=settings.discover_by)
     try:
-        return RuleFile(path, Path(path).read_text(encoding="utf-8"))
+        return RuleFile(path, Path(path).read_text(encoding="utf-8"), settings.discover_by)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         expected = "True, or a file of rewrite rules (docs/rules.md)"

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import array
 import datetime as dt
-import decimal
 import enum
-import fractions
 import functools
 import sys
 from collections import deque
@@ -61,10 +59,9 @@ _ALIASES = {"numpy": "np", "mlc.frontend.numpy": "mnp", "mlc.frontend.block.lang
 """Modules under another name, which nobody binds to anything else."""
 
 _SCALARS = (bool, int, float, complex, str, bytes, np.generic)
-_VALUES = (
-    *(range, slice, np.dtype, enum.Enum, decimal.Decimal, fractions.Fraction),
-    *(dt.date, dt.time, dt.timedelta),
-)
+_VALUES = (range, slice, np.dtype, enum.Enum, dt.date, dt.time, dt.timedelta)
+_RARE = (("decimal", "Decimal"), ("fractions", "Fraction"))
+"""Other values, of modules that few programs import: where one has not, there are none."""
 _COLLECTIONS = (set, frozenset, deque, dict, list, tuple, bytearray, array.array)
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, np.ufunc, functools.partial, type)
 
@@ -97,7 +94,9 @@ def paths() -> Paths:
 
 def is_constant(value: object) -> TypeGuard[Any]:
     """A value that is part of the program, and guarded."""
-    return value is None or isinstance(value, (*_SCALARS, *_VALUES))
+    if value is None or isinstance(value, (*_SCALARS, *_VALUES)):
+        return True
+    return any(isinstance(value, getattr(sys.modules.get(m), name, ())) for m, name in _RARE)
 
 
 def is_function(value: object) -> TypeGuard[Callable[..., Any]]:

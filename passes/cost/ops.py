@@ -16,7 +16,8 @@ from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.create import ConstantOp, IotaOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, Product, Reduction
-from mlc.passes.cost.work import ATTO, Work, of_cycles
+from mlc.passes.cost.sizes import elements_of, stored_bytes
+from mlc.passes.cost.work import ATTO, Work, level_of, moved, of_cycles, seconds
 
 ADD_CYCLES = 0.5
 """An addition: two vector units. Source: the optimization guides that `fma_ports` cites."""
@@ -87,6 +88,23 @@ def _by_weight(kind: type[TensorOp], dtype: DType, target: GpuTarget) -> int:
             return round(ATTO * kind.FLOPS / rate)
     slower = target.f32_flops_per_s / target.f64_flops_per_s if dtype is F64 else 1.0
     return round(slower * at_peak(kind.WEIGHT * max(kind.FLOPS, 1), target))
+
+
+def apart_seconds(op: TensorOp, target: Target, threads: int) -> tuple[int, int]:
+    """
+    Attoseconds of an op by itself: of its arithmetic, operands at hand, and what reading its
+    operands and writing its result adds. Where ops share a kernel there is less of the second.
+    """
+    points = elements_of(op.iteration())
+    work = work_of_op(type(op), op.dtype, points, target)
+    own = seconds(work, target, threads)
+    if op.IS_FREE:
+        return own, 0
+    read = sum(stored_bytes(x.type) for x in op.operands)
+    written = stored_bytes(op.results[0].type)
+    levels = level_of(read, target), level_of(written, target)
+    moving = Work(read=moved(read, levels[0]), write=moved(written, levels[1]), starts=1)
+    return own, seconds(work + moving, target, threads) - own
 
 
 POINTS: Mapping[type[Target], Callable[[type[TensorOp], DType, Any], int]] = {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -26,6 +25,9 @@ from mlc.passes.rules.environment import (
 from mlc.passes.rules.rule import Constant, Node, Rule, Term, Variable, terms
 from mlc.passes.rules.vocabulary import FORMS, PROPERTY
 from mlc.passes.tensor.constants import splat_constant
+
+if TYPE_CHECKING:
+    from fractions import Fraction  # only where rules are tried: a first call does without
 
 
 class Built:
@@ -66,6 +68,8 @@ class Built:
 
     def fraction(self, term: Constant) -> Fraction | None:
         """A constant's number as it would be without rounding; None where it is no such number."""
+        from fractions import Fraction
+
         known = {name: x for name, x in self.env.items() if hasattr(x, "item")}
         try:
             numbers: Env = {name: Fraction(x.item()) for name, x in known.items()}
@@ -116,6 +120,8 @@ class Built:
 
 
 def _as_fraction(number: float) -> Fraction:
+    from fractions import Fraction
+
     return Fraction(str(number))
 
 

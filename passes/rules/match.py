@@ -8,8 +8,7 @@ op that the rule names there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -17,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from mlc.dialects.dims import Dim, DimsAttr, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import DTypeError, MlcError, ShapeError
-from mlc.dialects.tensor.op import TensorOp, int_property, tensor_of, text_property
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, int_property, tensor_of, text_property
 from mlc.dialects.tensor.window_letters import Axis, flat_word, split_windows
 from mlc.passes.rules.build import Built, free
 from mlc.passes.rules.environment import Env, dims, evaluate, unify_words
@@ -42,6 +41,9 @@ from mlc.passes.rules.rule import (
 from mlc.passes.rules.vocabulary import FORMS, GUARDS, PROPERTY
 from mlc.passes.tensor.constants import is_splat_of, splat
 from mlc.passes.tensor.rules import Rewrite
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 Matches = Callable[[SSAValue, Env], bool]
 Rewriter = Callable[[Any, Rewrite], SSAValue | None]
@@ -124,7 +126,7 @@ class Matcher:
         classes = frozenset(self.classes(node))
         only = next(iter(classes)) if len(classes) == 1 else None
         form = FORMS[self.choices.get(node.op, (node.op,))[0]]
-        inner = [*self._properties(node), *(self._operand(k, x) for k, x in self._ordered(node))]
+        inner = [*self.properties(node), *(self._operand(k, x) for k, x in ordered(node))]
         parts = None if form.parts is not None else len(node.operands)
         name, variable = node.name, node.op if node.op in self.choices else None
 
@@ -143,16 +145,12 @@ class Matcher:
 
         return matches
 
-    @staticmethod
-    def _ordered(node: Node) -> list[tuple[int, Term]]:
-        """The operands, those first that are likely to fail."""
-        return sorted(enumerate(node.operands), key=lambda pair: not isinstance(pair[1], Node))
-
     def _operand(self, k: int, term: Term) -> Callable[[Operation, Env], bool]:
-        matches = self._term(term)
+        matches = self.term(term)
         return lambda op, env: matches(op.operands[k], env)
 
-    def _term(self, term: Term) -> Matches:
+    def term(self, term: Term) -> Matches:
+        """Whether a value is what a term says."""
         match term:
             case Node():
                 return self._node(term)
@@ -161,7 +159,8 @@ class Matcher:
             case Constant(value, name):
                 return _constant(value, name)
 
-    def _properties(self, node: Node) -> Iterator[Callable[[Operation, Env], bool]]:
+    def properties(self, node: Node) -> Iterator[Callable[[Operation, Env], bool]]:
+        """Whether an op is what its node says, operands aside."""
         form = FORMS[self.choices.get(node.op, (node.op,))[0]]
         if form.string is not None:
             yield self._string(form.string[0], node)
@@ -288,7 +287,7 @@ class Matcher:
         self,
         env: Env,
         roots: Sequence[SSAValue],
-        b: Rewrite,
+        b: OpBuilder,
         exact: dict[SSAValue, Fraction] | None = None,
     ) -> list[SSAValue]:
         """
@@ -328,6 +327,11 @@ class Matcher:
                 env.update(attempt)
                 return [value, *rest]
         return None
+
+
+def ordered(node: Node) -> list[tuple[int, Term]]:
+    """The operands by number, those first that are likely to fail."""
+    return sorted(enumerate(node.operands), key=lambda pair: not isinstance(pair[1], Node))
 
 
 class NotTypedError(MlcError):

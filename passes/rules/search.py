@@ -64,25 +64,28 @@ class _State:
     modules: tuple[ModuleOp, ...] = field(default=())
 
 
-@dataclass(frozen=True)
-class Search:
+@dataclass(frozen=True, kw_only=True)
+class Found:
     """The best program that was found, beside the one that was given."""
 
     start: ModuleOp
     start_s: float
     best: ModuleOp
-    steps: tuple[Taken, ...]
+    best_s: float
     modules: tuple[ModuleOp, ...]
-    """The program after each step."""
+    """Programs on the way, the best one last; none where it is the one that was given."""
     judged: int
     seen: int
     curve: tuple[tuple[int, float], ...]
     """Plans judged, and what the best program so far should take: where that changed."""
 
-    @property
-    def best_s(self) -> float:
-        """What the best program should take."""
-        return self.steps[-1].predicted_s if self.steps else self.start_s
+    def rows(self) -> Iterator[tuple[str, float | None]]:
+        """What was done, and what the program should take then; None: it is no program yet."""
+        yield "as it is", self.start_s
+
+    def counted(self) -> str:
+        """How much was tried."""
+        return f"{self.judged} plans judged, of {self.seen} programs"
 
     def best_after(self, plans: int) -> float:
         """What the best program should take, after so many plans: 1 or more."""
@@ -95,18 +98,27 @@ class Search:
         return "\n".join(["plans,predicted_us", *lines]) + "\n"
 
     def said(self, measured: Sequence[float] = ()) -> str:
-        """Each step with predicted and, where it was measured, real time."""
-        rows = [
-            ("as it is", self.start_s),
-            *((f"{x.rule}  {x.at}", x.predicted_s) for x in self.steps),
-        ]
+        """Each row with predicted and, where it was measured, real time."""
+        rows, times = [*self.rows()], iter(measured)
         width = max(len(name) for name, _ in rows)
         lines = [" " * width + "  predicted" + "   measured" * bool(measured)]
-        for k, (name, seconds) in enumerate(rows):
-            real = f"{measured[k] * 1e6:8.2f} us" if measured else ""
-            lines.append(f"{name:{width}}{seconds * 1e6:8.2f} us{real}")
-        lines.append(f"{self.judged} plans judged, of {self.seen} programs")
-        return "\n".join(lines)
+        for name, seconds in rows:
+            said = "" if seconds is None else f"{seconds * 1e6:8.2f} us"
+            real = f"{next(times) * 1e6:8.2f} us" if measured and said else ""
+            lines.append(f"{name:{width}}{said}{real}".rstrip())
+        return "\n".join([*lines, self.counted()])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search(Found):
+    """What came of a search: the program after each step."""
+
+    steps: tuple[Taken, ...]
+
+    def rows(self) -> Iterator[tuple[str, float | None]]:
+        """Each step."""
+        yield from super().rows()
+        yield from ((f"{x.rule}  {x.at}", x.predicted_s) for x in self.steps)
 
 
 def search(
@@ -154,8 +166,11 @@ def search(
     progress("", 0.0)
     if start.predicted_s < GAIN * best.predicted_s:
         best = start
-    met = len(judged), len(seen), tuple(curve)
-    return Search(start.module, start.predicted_s, best.module, best.steps, best.modules, *met)
+    return Search(
+        start=start.module, start_s=start.predicted_s, best=best.module, best_s=best.predicted_s,
+        modules=best.modules, judged=len(judged), seen=len(seen), curve=tuple(curve),
+        steps=best.steps,
+    )  # fmt: skip
 
 
 def matchers_of(module: ModuleOp, rules: Sequence[Rule]) -> list[Matcher]:
@@ -163,13 +178,16 @@ def matchers_of(module: ModuleOp, rules: Sequence[Rule]) -> list[Matcher]:
     Those that the module's numerics allow of these rules and of those that come with mlc, in both
     ways where they say so.
     """
+    return [Matcher(rule) for rule in allowed_rules(module, rules)]
+
+
+def allowed_rules(module: ModuleOp, rules: Sequence[Rule]) -> list[Rule]:
+    """As `matchers_of`, the rules."""
     allowed = MODES.index(numerics_of(module))
-    found: list[Matcher] = []
+    found: list[Rule] = []
     for rule in (*rules, *(rule for name in FAMILIES for rule in family(name))):
         if EQUIVALENCE.index(rule.equivalence) <= allowed:
-            found.append(Matcher(rule))
-            if rule.is_two_way:
-                found.append(Matcher(rule.reversed()))
+            found += [rule, rule.reversed()] if rule.is_two_way else [rule]
     return found
 
 

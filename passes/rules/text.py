@@ -14,7 +14,6 @@ rule contract_of_transpose
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import cast
@@ -45,8 +44,6 @@ from mlc.passes.rules.tokens import TOKEN, RuleError, Tokens
 from mlc.passes.rules.vocabulary import FORMS, FUNCTIONS, GUARDS, INFIX
 from mlc.passes.tensor.rules import EQUIVALENCE
 
-_ROOT = re.compile(r"^  left\n(?:    .*\n|\n)*?    yield (\w+)", re.MULTILINE)
-_COMMENT = re.compile(r"(^|\s)#.*")
 KINDS = ("float", "int", "uint", "bool", "complex")
 
 
@@ -71,11 +68,14 @@ def parse_rule(line: int, lines: Sequence[str], file: str) -> Rule:
 
 def roots(lines: Sequence[str]) -> tuple[str, ...]:
     """The ops that a rule's text looks for, found without reading it."""
-    text = "\n".join(lines)
-    root = _ROOT.search(text)
-    head = root[1] if root else ""
-    choices = re.search(rf"^  op {head} : (.*)", text, re.MULTILINE) if head else None
-    return tuple(choices[1].split()) if choices else (head,)
+    left = lines.index("  left") if "  left" in lines else len(lines)
+    yields = (line for line in lines[left:] if line.startswith("    yield "))
+    words = next(yields, "").replace(",", " ").split()
+    head = words[1] if len(words) > 1 else ""
+    for line in lines:
+        if line.startswith("  op ") and line.split()[1] == head:
+            return tuple(line.partition(":")[2].split())
+    return (head,)
 
 
 def asked(lines: Sequence[str]) -> tuple[Asked, ...]:
@@ -83,13 +83,23 @@ def asked(lines: Sequence[str]) -> tuple[Asked, ...]:
     Operands of the first op that a rule's text looks for, and what makes them: one of these ops, or
     a `const`; found without reading it.
     """
-    text = "\n".join(lines)
-    head, _, rest = text.partition("\n  left\n")
-    left = rest.partition("\n  right")[0]
-    made = dict.fromkeys(re.findall(r"splat\((%\w+)\)", head), "const")
-    made |= dict(re.findall(r"(%\w+) = (\w+)", left))
-    choices = {name: tuple(ops.split()) for name, ops in re.findall(r"\n  op (\w+) : (.*)", head)}
-    tokens: list[str] = TOKEN.findall(left.partition("yield ")[2])
+    made: dict[str, str] = {}
+    choices: dict[str, tuple[str, ...]] = {}
+    tokens: list[str] = []
+    for line in lines:
+        if line.startswith("  where "):
+            parts = line.split("splat(")[1:]
+            made |= {part.partition(")")[0].strip(): "const" for part in parts if part[0] == "%"}
+        elif line.startswith("  op "):
+            name, _, ops = line[5:].partition(" : ")
+            choices[name] = tuple(ops.split())
+        elif line == "  right":
+            break
+        elif line.startswith("    %"):
+            name, _, term = line.strip().partition(" = ")
+            made[name] = term.split()[0].partition("(")[0]
+        elif line.startswith("    yield "):
+            tokens = TOKEN.findall(line[10:])
     found: list[Asked] = []
     k, depth, is_next = 0, 0, True
     for at, token in enumerate(tokens):
@@ -109,16 +119,21 @@ def asked(lines: Sequence[str]) -> tuple[Asked, ...]:
 
 def chunks(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
     """The lines of each rule, with the number of the first; comments and blank lines are empty."""
-    lines = [
-        _COMMENT.sub("", line).rstrip() if "#" in line else line.rstrip()
-        for line in text.splitlines()
-    ]
+    lines = [_plain(line) if "#" in line else line.rstrip() for line in text.splitlines()]
     starts = [k for k, line in enumerate(lines) if line.startswith("rule ")]
     for k, line in enumerate(lines[: starts[0] if starts else len(lines)]):
         if line:
             raise RuleError(f"{file}:{k + 1}: found {line.strip()!r}; expected `rule NAME`")
     for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
         yield start + 1, lines[start:end]
+
+
+def _plain(line: str) -> str:
+    """A line without its comment, which begins it or stands behind a blank."""
+    at = next(
+        (k for k, c in enumerate(line) if c == "#" and (k == 0 or line[k - 1].isspace())), None
+    )
+    return line[:at].rstrip()
 
 
 class _Reader(Tokens):
@@ -404,23 +419,20 @@ class _Reader(Tokens):
 
     def letters_of(self, text: str) -> Word:
         axes: list[tuple[Letter, ...]] = []
-        for match in AXIS.finditer(text):
-            inside, plain, wrong = match.groups()
-            if wrong:
-                self.fail(f"letters, of which {wrong!r} is none")
-            axes.append(
-                (Letter(ONE, plain),)
-                if plain
-                else tuple(
-                    Letter(_scale(term[:-1]), term[-1])
-                    for term in inside.replace(" ", "").split("+")
-                )
-            )
+        while text:
+            if text[0] == "(" and "+" in text.partition(")")[0]:
+                inside, _, text = text[1:].partition(")")
+                sums = inside.replace(" ", "").split("+")
+                axes.append(tuple(Letter(_scale(term[:-1]), term[-1:]) for term in sums))
+                continue
+            if not (text[0].isascii() and text[0].isalpha()):
+                self.fail(f"letters, of which {text[0]!r} is none")
+            axes.append((Letter(ONE, text[0]),))
+            text = text[1:]
         return Word(tuple(axes))
 
 
 ONE = Number(1)
-AXIS = re.compile(r"\(([^()]*\+[^()]*)\)|([A-Za-z])|(.)")
 FIELDS = (
     "says", "origin", "class", "op", "name", "dims", "int", "const", "vec", "given", "let", "where",
     "letters", "left", "right", "ways", "grade",

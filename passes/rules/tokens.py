@@ -14,8 +14,7 @@ T = TypeVar("T")
 TOKEN = re.compile(
     r'%\w+|"[^"]*"|<=|>=|==|!=|[-+*/()\[\],:=<>]|\d+(?:\.\d*)?(?:e[-+]?\d+)?|[A-Za-z_]\w*|\S'
 )
-_WRONG = re.compile(r"[^-+*/()\[\],:=<>\w]", re.ASCII)
-"""A token that stands for nothing."""
+_MARKS = frozenset("-+*/()[],:=<>_")
 
 
 class RuleError(MlcError):
@@ -39,7 +38,7 @@ class Tokens:
         """Takes a line's tokens."""
         self.tokens, self.at = [*TOKEN.findall(line), ""], 0
         for k, token in enumerate(self.tokens):
-            if len(token) == 1 and _WRONG.match(token):
+            if len(token) == 1 and not ((token.isascii() and token.isalnum()) or token in _MARKS):
                 self.at = k
                 self.fail("a name, a number, a text or an operator")
 
