@@ -27,6 +27,7 @@ from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.calls import CallOp, FunctionUse, function_named, sizes_of
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp
 from mlc.dialects.tensor.create import IotaOp, SizeOp
+from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, PadOp
 from mlc.dialects.tensor.room import RoomOp
@@ -214,6 +215,9 @@ class _Frame:
         placed = [
             np.empty(self.shape(x), dtype_of(tensor_of(x).element_type).numpy) for x in op.placed
         ]
+        for k in op.meeting:
+            dtype = dtype_of(tensor_of(op.placed[k]).element_type)
+            placed[k][...] = MONOIDS[op.monoids[k]].identity(dtype)[0]
         extents = [n.evaluate(self.symbols) for n in op.extents]
         ranges = [range(0, n, step) for n, step in zip(extents, op.steps, strict=True)]
         trips = list(itertools.product(*ranges))
@@ -248,13 +252,15 @@ class _Frame:
             named = {name: n for name, n in zip(op.symbols, sizes, strict=True) if name}
             self.symbols = {**outer, **named}
             positions = [np.asarray(k, np.int64) for k in at]
-            results = self.run(op.body.block, [*positions, *carried])
+            places = [
+                whole[_place(whole.ndim, axes, at, sizes)]
+                for whole, axes in zip(placed, op.axes, strict=True)
+            ]
+            so_far = [np.array(places[k]) for k in op.meeting]
+            results = self.run(op.body.block, [*positions, *so_far, *carried])
             carried = results[len(placed) :]
-            for whole, tile, axes in zip(placed, results, op.axes, strict=False):
-                place = [slice(None)] * whole.ndim
-                for axis, k, n in zip(axes, at, sizes, strict=True):
-                    place[axis] = slice(k, k + n)
-                whole[tuple(place)] = tile
+            for place, tile in zip(places, results, strict=False):
+                place[...] = tile
         self.symbols = outer
         return carried
 
@@ -294,6 +300,17 @@ class _Frame:
                 return op.reference_at(operands, self.shape(op.result))
             case _:
                 return np.asarray(op.reference(*operands), dtype=op.dtype.numpy)
+
+
+def _place(
+    rank: int, axes: Sequence[int], at: Sequence[int], sizes: Sequence[int]
+) -> tuple[slice, ...]:
+    """Where a tile lies in a result: all of the axes that no loop axis has."""
+    place = [slice(None)] * rank
+    for axis, k, n in zip(axes, at, sizes, strict=True):
+        if axis >= 0:
+            place[axis] = slice(k, k + n)
+    return tuple(place)
 
 
 def _bind_sizes(shape: Shape, array: Array, symbols: dict[str, int]) -> None:

@@ -195,6 +195,70 @@ def attention_of(q: Array, k: Array, v: Array) -> list[Array]:
     return [softmax_of(q @ k.swapaxes(1, 2))[0] @ v]
 
 
+def both_ways(
+    heads: int, rows: int | str, columns: int | str, steps: tuple[int, int], *, turned: bool = False
+) -> str:
+    """
+    Of w = tanh(x yT) below the diagonal, w y and wT x from one walk over the tiles of w that have
+    elements there. `turned`: heads are the second axis of all, so that tiles are in several pieces.
+    """
+    order = (lambda n, k: (n, heads, k)) if turned else (lambda n, k: (heads, n, k))
+    part = (lambda t: (t, 1, 8)) if turned else (lambda t: (1, t, 8))
+    row, column = ("ahk", "bhk") if turned else ("hak", "hbk")
+    at = (1, 0) if turned else (0, 1)
+    x, y = kind(*order(rows, 8)), kind(*order(columns, 8))
+    xt, yt, wt = kind(*part("A")), kind(*part("B")), kind(1, "A", "B")
+    one, mask = kind("A", element="i64"), kind("A", "B", element="i1")
+    other, both = kind("B", element="i64"), kind("A", "B", element="i64")
+    body = f"""
+  %r, %c = mlc.tiles (%h in {heads} step 1, %j in {size(columns)} step {steps[1]} as "B",
+      %i in {size(rows)} step {steps[0]} as "A") onto(%a, %b)
+      -> ({x} "sum" at ({at[0]}, -1, {at[1]}), {y} "sum" at ({at[0]}, {at[1]}, -1)) {{
+    %most = mlc.constant dense<{steps[0] - 1}> : tensor<i64>
+    %last = mlc.add %i, %most : tensor<i64>
+    %any = mlc.compare "le" %j, %last : tensor<i64> -> tensor<i1>
+    %an, %bn = mlc.if %any -> ({xt}, {yt}) {{
+      %xt = mlc.tile %x[%h, %i] at ({at[0]}, {at[1]}) : {x} -> {xt}
+      %yt = mlc.tile %y[%h, %j] at ({at[0]}, {at[1]}) : {y} -> {yt}
+      %s = mlc.contract "{row},{column}->hab" %xt, %yt : {xt}, {yt} -> {wt}
+      %t = mlc.tanh %s : {wt}
+      %p = mlc.iota 0 : {one}
+      %q = mlc.iota 0 : {other}
+      %p1 = mlc.broadcast "->a" %i : tensor<i64> -> {one}
+      %q1 = mlc.broadcast "->b" %j : tensor<i64> -> {other}
+      %p2 = mlc.add %p, %p1 : {one}
+      %q2 = mlc.add %q, %q1 : {other}
+      %p3 = mlc.broadcast "a->ab" %p2 : {one} -> {both}
+      %q3 = mlc.broadcast "b->ab" %q2 : {other} -> {both}
+      %m = mlc.compare "le" %q3, %p3 : {both} -> {mask}
+      %f = mlc.broadcast "ab->hab" %m : {mask} -> {kind(1, "A", "B", element="i1")}
+      %none = mlc.constant dense<0.0> : tensor<f32>
+      %zero = mlc.broadcast "->hab" %none : tensor<f32> -> {wt}
+      %w = mlc.select %f, %t, %zero : {kind(1, "A", "B", element="i1")}, {wt}
+      %u = mlc.contract "hab,{column}->{row}" %w, %yt : {wt}, {yt} -> {xt}
+      %v = mlc.contract "hab,{row}->{column}" %w, %xt : {wt}, {xt} -> {yt}
+      %a1 = mlc.add %a, %u : {xt}
+      %b1 = mlc.add %b, %v : {yt}
+      mlc.yield %a1, %b1 : {xt}, {yt}
+    }} else {{
+      mlc.yield %a, %b : {xt}, {yt}
+    }}
+    mlc.yield %an, %bn : {xt}, {yt}
+  }}
+  func.return %r, %c : {x}, {y}"""
+    return function({"x": x, "y": y}, [x, y], body, _symbols(rows, columns))
+
+
+def both_ways_of(x: Array, y: Array) -> tuple[Array, Array]:
+    w = np.tril(np.tanh(x @ np.swapaxes(y, -1, -2)))
+    return w @ y, np.swapaxes(w, -1, -2) @ x
+
+
+def turned_both_ways_of(x: Array, y: Array) -> tuple[Array, Array]:
+    found = both_ways_of(*(np.swapaxes(a, 0, 1) for a in (x, y)))
+    return np.swapaxes(found[0], 0, 1), np.swapaxes(found[1], 0, 1)
+
+
 @dataclass(frozen=True)
 class Program:
     """A program, its meaning and the shapes of its arguments."""
@@ -361,6 +425,21 @@ PROGRAMS = {
     "blocks of symbols": Program(blocks("N", "M"), blocks_of, ((23, 37),)),
     "nested": Program(nested(20, 40), nested_of, ((20, 40),)),
     "nested, of symbols": Program(nested("N", "M"), nested_of, ((31, 53),)),
+    "both ways": Program(
+        both_ways(3, 40, 24, (8, 6)), both_ways_of, ((3, 40, 8), (3, 24, 8))
+    ),
+    "both ways, of symbols": Program(
+        both_ways(5, "N", "M", (8, 16)), both_ways_of, ((5, 43, 8), (5, 50, 8))
+    ),
+    "both ways, turned": Program(
+        both_ways(3, "N", 50, (16, 8), turned=True), turned_both_ways_of, ((43, 3, 8), (50, 3, 8))
+    ),
+    "both ways, one head": Program(
+        both_ways(1, 40, "M", (16, 8)), both_ways_of, ((1, 40, 8), (1, 50, 8))
+    ),
+    "both ways of nothing": Program(
+        both_ways(3, "N", 24, (8, 8)), both_ways_of, ((3, 0, 8), (3, 24, 8))
+    ),
     "running": Program(running("N"), running_of, ((18, 6), (6,))),
     "running over nothing": Program(running("N"), running_of, ((0, 6), (6,))),
 }

@@ -111,6 +111,10 @@ class Aliases:
                 if isinstance(op, TilesOp) and op.spreads:
                     for value in zip(op.carried, op.next, strict=True):
                         self._unite(value)
+                if isinstance(op, TilesOp):
+                    ends = yield_of(op.body.block).values
+                    for k, value in zip(op.meeting, op.so_far, strict=True):
+                        self._unite((value, ends[k]))
             elif isinstance(op, KernelOp) and (k := op.overwritten) is not None:
                 self._unite((op.inputs[k], op.outs[0]))
             for value in op.results:

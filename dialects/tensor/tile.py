@@ -13,7 +13,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from mlc.dialects.definition import irdl_op_definition
-from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
+from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, shape_of, tensor_type
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import INDEX
@@ -145,6 +145,21 @@ def _is_in_memory(x: SSAValue) -> bool:
     while isinstance(x.owner, ReshapeOp) and x.owner.only_moves:
         x = x.owner.x
     return not isinstance(x.owner, TensorOp) or not x.owner.only_moves
+
+
+def tile_size(symbol: str, step: int) -> Dim:
+    """The size of a tile on an axis, in the region: a symbol, or the step where that divides."""
+    return Dim.symbol(symbol) if symbol else Dim.const(step)
+
+
+def tile_in(whole: Attribute, axes: Sequence[int], sizes: Sequence[Dim]) -> Tensor:
+    """The type of a tile of a tensor: of a size on the axis of each loop axis; -1: it has none."""
+    kind = as_tensor(whole)
+    dims = list(shape_of(kind))
+    for axis, size in zip(axes, sizes, strict=False):
+        if 0 <= axis < len(dims):
+            dims[axis] = size
+    return tensor_type(kind.element_type, tuple(dims))
 
 
 def is_dense(whole: Shape, part: Shape) -> bool:

@@ -22,13 +22,13 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import RecursiveMemoryEffect, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.definition import irdl_op_definition
-from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, parse_dim, shape_of, tensor_type
+from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.bind import limits_at, symbols_in
 from mlc.dialects.tensor.control import (
@@ -42,7 +42,8 @@ from mlc.dialects.tensor.control import (
 )
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tensor.op import tensor_fault
-from mlc.dialects.tensor.tile import TileOp, is_dense
+from mlc.dialects.tensor.tile import TileOp, is_dense, tile_in, tile_size
+from mlc.dialects.tensor.tiles_text import parse_tiles, print_tiles
 
 FOLDS = ("sum", "prod", "max", "min")
 """Monoids whose state is one value of the results' dtype, by which trips may be combined."""
@@ -69,6 +70,16 @@ class TilesOp(ControlOp):
     numbers as far as they go, begins with the starts, and a carried result holds the states of all
     chunks along a first axis.
 
+    A placed result with a monoid has no axis (-1) for some loop axes, whose trips meet at its
+    tiles: `onto` names what a tile holds when a trip begins, the monoid's identity before all
+    trips, and the region yields what it holds from then on. Such a loop carries nothing else. Its
+    trips follow one another, but for those along the first axes that all such results have.
+
+    ```mlir
+    %rows, %columns = mlc.tiles (%h in 8 step 1, %i in 64 step 16, %j in 96 step 32) onto(%a, %b)
+        -> (tensor<8x64xf32> "sum" at (0, 1, -1), tensor<8x96xf32> "sum" at (0, -1, 1)) { ... }
+    ```
+
     ```mlir
     %y, %s = mlc.tiles (%i in 8 step 1, %j in "N" step 64 as "T") iter(%c = %init) fold("sum")
         -> (tensor<8x?xf32, #mlc.dims<8, "N">> at (0, 1), tensor<f32>) {
@@ -87,6 +98,7 @@ class TilesOp(ControlOp):
     symbol = prop_def(ArrayAttr[StringAttr])  # of each loop axis, "" for none
     fold = prop_def(ArrayAttr[StringAttr])  # of each carried value, "" for none
     at = prop_def(ArrayAttr[ArrayAttr[IntegerAttr]])  # of each placed result, an axis per loop axis
+    monoid = prop_def(ArrayAttr[StringAttr])  # of each placed result, "" where trips do not meet
     parts = opt_prop_def(IntegerAttr)  # chunks whose states are the carried results
     inits = var_operand_def(TensorType)
     outs = var_result_def(TensorType)
@@ -107,9 +119,11 @@ class TilesOp(ControlOp):
         body: Region,
         combine: Region | None = None,
         parts: int = 0,
+        monoids: Sequence[str] = (),
     ) -> TilesOp:
         """
-        An op with this body. A symbol or a fold that there is none of is "", no parts are 0.
+        An op with this body. A symbol or a fold that there is none of is "", no parts are 0; no
+        monoids: no trips meet.
         """
         kinds = [_stacked(x.type, parts) for x in inits]
         split = {"parts": IntegerAttr(parts, i64)} if parts else {}
@@ -122,6 +136,7 @@ class TilesOp(ControlOp):
                 "symbol": ArrayAttr([StringAttr(s) for s in symbols]),
                 "fold": ArrayAttr([StringAttr(f) for f in folds]),
                 "at": ArrayAttr([_integers(axes) for axes in placed_axes]),
+                "monoid": ArrayAttr([StringAttr(m) for m in monoids or [""] * len(placed_axes)]),
             },
             result_types=[[*placed_types, *kinds]],
             regions=[body, [] if combine is None else [combine]],
@@ -151,8 +166,31 @@ class TilesOp(ControlOp):
 
     @property
     def axes(self) -> tuple[tuple[int, ...], ...]:
-        """Of each placed result, its axis for each loop axis."""
+        """Of each placed result, its axis for each loop axis; -1: it has none."""
         return tuple(tuple(n.value.data for n in axes) for axes in self.at)
+
+    @property
+    def monoids(self) -> tuple[str, ...]:
+        """Of each placed result, the monoid of trips that meet at its tiles, or ""."""
+        return tuple(m.data for m in self.monoid)
+
+    @property
+    def meeting(self) -> tuple[int, ...]:
+        """The placed results at whose tiles trips meet."""
+        return tuple(k for k, name in enumerate(self.monoids) if name)
+
+    @property
+    def so_far(self) -> tuple[BlockArgument, ...]:
+        """What tiles at which trips meet hold when a trip begins: arguments after positions."""
+        first = len(self.step)
+        return tuple(self.body.block.args[first : first + len(self.meeting)])
+
+    @property
+    def shared_axes(self) -> int:
+        """The first loop axes, along which trips may run at the same time."""
+        meeting = [self.axes[k] for k in self.meeting]
+        apart = (all(axes[n] >= 0 for axes in meeting) for n in range(len(self.step)))
+        return next((n for n, is_apart in enumerate(apart) if not is_apart), len(self.step))
 
     @property
     def positions(self) -> tuple[BlockArgument, ...]:
@@ -161,8 +199,8 @@ class TilesOp(ControlOp):
 
     @property
     def carried(self) -> tuple[BlockArgument, ...]:
-        """The region's arguments after the positions."""
-        return tuple(self.body.block.args[len(self.step) :])
+        """The region's last arguments."""
+        return tuple(self.body.block.args[len(self.step) + len(self.meeting) :])
 
     @property
     def placed(self) -> tuple[OpResult, ...]:
@@ -182,8 +220,8 @@ class TilesOp(ControlOp):
     @property
     def spreads(self) -> bool:
         """Whether threads share the trips: of loops inside others, each runs its own."""
-        trips = [n.constant for n in self.extents]
-        once = all(n is not None and n <= s for n, s in zip(trips, self.steps, strict=True))
+        trips = [n.constant for n in self.extents[: self.shared_axes]]
+        once = all(n is not None and n <= s for n, s in zip(trips, self.steps, strict=False))
         return self.is_parallel and not once and next(enclosing_tiles(self), None) is None
 
     @property
@@ -210,11 +248,8 @@ class TilesOp(ControlOp):
 
     def tile_type(self, k: int) -> TensorType[Attribute]:
         """The type of what the region yields for a placed result."""
-        kind = as_tensor(self.placed[k].type)
-        dims = list(shape_of(kind))
-        for number, axis in enumerate(self.axes[k]):
-            dims[axis] = self.tile_dim(number)
-        return tensor_type(kind.element_type, tuple(dims))
+        dims = [self.tile_dim(number) for number in range(len(self.step))]
+        return tile_in(self.placed[k].type, self.axes[k], dims)
 
     # As a region op -----------------------------------------------------------------------------
 
@@ -238,9 +273,10 @@ class TilesOp(ControlOp):
     def verify_(self) -> None:
         self._check_axes()
         kinds = [x.type for x in self.inits]
-        check_arguments(self.name, self.body.block, [*[INDEX] * len(self.step), *kinds])
+        held = [self.tile_type(k) for k in self.meeting]
+        check_arguments(self.name, self.body.block, [*[INDEX] * len(self.step), *held, *kinds])
         self._check_carried(kinds)
-        for name in self.folds:
+        for name in (*self.folds, *self.monoids):
             if name and name not in FOLDS:
                 raise VerifyException(
                     f'{self.name}: fold "{name}"; expected one of ' + ", ".join(FOLDS)
@@ -307,14 +343,37 @@ class TilesOp(ControlOp):
                     f"{self.name}: step {step} does not divide {extent}; name the tile's size with"
                     " `as`"
                 )
-        for axes, result in zip(self.axes, self.placed, strict=True):
-            dims = shape_of(result.type)
-            fits = len(axes) == count == len(set(axes)) and all(0 <= a < len(dims) for a in axes)
-            if not fits or any(dims[a] != n for a, n in zip(axes, self.extents, strict=True)):
+        self._check_placed(count)
+
+    def _check_placed(self, count: int) -> None:
+        if len(self.monoid) != len(self.at):
+            raise VerifyException(
+                f"{self.name}: {len(self.monoid)} monoids for {len(self.at)} placed results"
+            )
+        if self.meeting and (self.inits or self.parts is not None):
+            raise VerifyException(
+                f"{self.name}: carried values beside results with a monoid; expected either"
+            )
+        for axes, result, monoid in zip(self.axes, self.placed, self.monoids, strict=True):
+            dims, least = shape_of(result.type), -1 if monoid else 0
+            given = [a for a in axes if a != -1]
+            fits = len(axes) == count and len(given) == len(set(given))
+            fits = fits and all(least <= a < len(dims) for a in axes)
+            if not fits or any(
+                a >= 0 and dims[a] != n for a, n in zip(axes, self.extents, strict=True)
+            ):
                 raise VerifyException(
                     f"{self.name}: result {result.type} at {axes}; expected one axis of it for"
                     f" each loop axis, of extent {', '.join(map(str, self.extents))}"
+                    + (", or -1" if monoid else "")
                 )
+            if monoid and len(given) == count:
+                raise VerifyException(
+                    f'{self.name}: result {result.type} "{monoid}" at {axes}; expected -1 for a'
+                    " loop axis whose trips meet"
+                )
+            if monoid:
+                self._check_fold(monoid, result.type)
 
     def _check_yield(self, carried: Sequence[Attribute]) -> None:
         if not isinstance(self.body.block.last_op, YieldOp):
@@ -328,95 +387,11 @@ class TilesOp(ControlOp):
             )
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" (")
-        loops = zip(self.body.block.args, self.extents, self.steps, self.symbols, strict=False)
-
-        def loop(entry: tuple[SSAValue, Dim, int, str]) -> None:
-            position, extent, step, symbol = entry
-            printer.print_ssa_value(position)
-            text = str(extent) if extent.constant is not None else f'"{extent}"'
-            printer.print_string(f" in {text} step {step}" + (f' as "{symbol}"' if symbol else ""))
-
-        printer.print_list(list(loops), loop)
-        printer.print_string(")")
-        if self.inits:
-            printer.print_string(" iter(")
-
-            def pair(entry: tuple[SSAValue, SSAValue]) -> None:
-                printer.print_ssa_value(entry[0])
-                printer.print_string(" = ")
-                printer.print_ssa_value(entry[1])
-
-            # an op that does not verify is printed too, in the error's report
-            printer.print_list(list(zip(self.carried, self.inits, strict=False)), pair)
-            printer.print_string(")")
-        if any(self.folds):
-            printer.print_string(" fold(" + ", ".join(f'"{f}"' for f in self.folds) + ")")
-        if self.parts is not None:
-            printer.print_string(f" parts {self.parts.value.data}")
-        printer.print_string(" -> (")
-
-        def result(entry: tuple[int, SSAValue]) -> None:
-            k, value = entry
-            printer.print_attribute(value.type)
-            if k < len(self.at):
-                printer.print_string(f" at ({', '.join(map(str, self.axes[k]))})")
-
-        printer.print_list(list(enumerate(self.results)), result)
-        printer.print_string(") ")
-        printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
-        if self.combine is not None:
-            printer.print_string(" combine ")
-            printer.print_region(self.combine, print_empty_block=False)
-        printer.print_op_attributes(self.attributes, print_keyword=True)
+        print_tiles(self, printer)
 
     @classmethod
     def parse(cls, parser: Parser) -> TilesOp:
-        loops = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _loop(parser))
-        pairs: list[tuple[Parser.UnresolvedArgument, UnresolvedOperand]] = []
-        if parser.parse_optional_keyword("iter"):
-            pairs = parser.parse_comma_separated_list(
-                parser.Delimiter.PAREN, lambda: _carried(parser)
-            )
-        folds = [""] * len(pairs)
-        if parser.parse_optional_keyword("fold"):
-            folds = parser.parse_comma_separated_list(
-                parser.Delimiter.PAREN, parser.parse_str_literal
-            )
-        parts = 0
-        if parser.parse_optional_keyword("parts"):
-            parts = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        parser.parse_punctuation("->")
-        results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _result(parser))
-        placed = [(kind, axes) for kind, axes in results if axes is not None]
-        kinds = [kind for kind, axes in results if axes is None]
-        if [axes is None for _, axes in results] != [False] * len(placed) + [True] * len(kinds):
-            parser.raise_error("results that are placed come before those that are carried")
-        if parts:
-            kinds = [tensor_type(as_tensor(x).element_type, shape_of(x)[1:]) for x in kinds]
-        inits = parser.resolve_operands([x for _, x in pairs], kinds, parser.pos)
-        arguments = [position.resolve(INDEX) for position, *_ in loops]
-        arguments += [a.resolve(t) for (a, _), t in zip(pairs, kinds, strict=True)]
-        body = parser.parse_region(arguments)
-        combine = parser.parse_region() if parser.parse_optional_keyword("combine") else None
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        op = cls.make(
-            [extent for _, extent, _, _ in loops],
-            [step for _, _, step, _ in loops],
-            [symbol for _, _, _, symbol in loops],
-            inits,
-            folds,
-            [kind for kind, _ in placed],
-            [axes for _, axes in placed],
-            body,
-            combine,
-            parts,
-        )
-        if kinds and [x.type for x in op.results] != [kind for kind, _ in results]:
-            parser.raise_error(f"each carried result holds {parts} states along a first axis")
-        if attributes is not None:
-            op.attributes |= attributes.data
-        return op
+        return parse_tiles(parser, cls.make)
 
 
 def is_position(value: SSAValue) -> bool:
@@ -433,11 +408,6 @@ def is_phase(op: Operation) -> bool:
 def is_spread(op: Operation) -> bool:
     """Whether an op stands in a tile loop whose trips threads share."""
     return any(loop.spreads for loop in enclosing_tiles(op))
-
-
-def tile_size(symbol: str, step: int) -> Dim:
-    """The size of a tile on an axis, in the region: a symbol, or the step where that divides."""
-    return Dim.symbol(symbol) if symbol else Dim.const(step)
 
 
 def bounds_of(op: Operation) -> dict[str, Dim]:
@@ -470,31 +440,6 @@ def _stacked(kind: Attribute, parts: int) -> Attribute:
 
 def _integers(values: Sequence[int]) -> ArrayAttr[IntegerAttr]:
     return ArrayAttr([IntegerAttr(n, i64) for n in values])
-
-
-def _loop(parser: Parser) -> tuple[Parser.UnresolvedArgument, Dim, int, str]:
-    position = parser.parse_argument(expect_type=False)
-    parser.parse_keyword("in")
-    extent = parse_dim(parser)
-    parser.parse_keyword("step")
-    step = parser.parse_integer(allow_boolean=False)
-    symbol = parser.parse_str_literal() if parser.parse_optional_keyword("as") else ""
-    return position, extent, step, symbol
-
-
-def _carried(parser: Parser) -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
-    argument = parser.parse_argument(expect_type=False)
-    parser.parse_punctuation("=")
-    return argument, parser.parse_unresolved_operand()
-
-
-def _result(parser: Parser) -> tuple[Attribute, list[int] | None]:
-    kind = parser.parse_type()
-    if not parser.parse_optional_keyword("at"):
-        return kind, None
-    return kind, list(
-        parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_integer)
-    )
 
 
 TILES = (TilesOp, TileOp)

@@ -74,6 +74,7 @@ class ControlLowering(ABC):
     thread: Thread | None  # in a tile loop whose trips threads share
     team: tuple[SSAValue, SSAValue] | None  # worker and workers, where one team runs the body
     outputs: list[SSAValue]
+    standing: dict[SSAValue, Location]  # groups that have one place while a trip runs
 
     @abstractmethod
     def _block(self, block: Block) -> None:
@@ -148,6 +149,8 @@ class ControlLowering(ABC):
 
     def _parts(self, value: SSAValue, like: SSAValue) -> list[SSAValue]:
         """What stands for a value on its way into or out of a region, as one of `like`'s type."""
+        if self.places.group(like) in self.standing:
+            return []
         home = self.homes[value]
         assert home.strides is None
         wanted = self._base_type(like.type, False)
@@ -166,7 +169,11 @@ class ControlLowering(ABC):
         """The values lie where the parts say."""
         rest = iter(parts)
         for value in values:
-            moves = self.places.group(value) in self.places.moving
+            group = self.places.group(value)
+            if group in self.standing:
+                self.homes[value] = self.standing[group]
+                continue
+            moves = group in self.places.moving
             base = next(rest)
             self.homes[value] = Location(base, slot=next(rest) if moves else OUTSIDE)
 

@@ -106,6 +106,7 @@ class EntryLowering(TilesLowering):
         self.cells: dict[KernelOp, list[SSAValue]] = {}
         self.positions: dict[SSAValue, Index] = {}
         self.tile_places: dict[TilesOp, list[Location]] = {}
+        self.standing: dict[SSAValue, Location] = {}
 
     def lower(self) -> ModuleOp:
         inputs, outputs = self.function.args, self.function.function_type.outputs.data

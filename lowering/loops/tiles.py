@@ -26,7 +26,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import BufferAttr, KernelOp
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
-from mlc.dialects.tensor.tile import TileOp, is_dense
+from mlc.dialects.tensor.tile import TileOp, is_dense, tile_in
 from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
 from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.shares import MOST_CHUNKS, MOST_PARTIAL_BYTES
@@ -100,8 +100,9 @@ class TilesLowering(ControlLowering):
         if strides is None:
             strides = tuple(b.dim(product(shape[k + 1 :])) for k in range(len(shape)))
         offset: Index = 0
-        for axis, position in zip(axes, at, strict=True):
-            offset = b.add(offset, b.mul(position, strides[axis]))
+        for axis, position in zip(axes, at, strict=False):
+            if axis >= 0:
+                offset = b.add(offset, b.mul(position, strides[axis]))
         dense = home.strides is None and is_dense(shape, shape_of(kind))
         base_type = self._base_type(kind, not dense)
         sizes = [] if base_type.has_static_shape() else [b.index(b.dim(product(shape_of(kind))))]
@@ -126,6 +127,9 @@ class TilesLowering(ControlLowering):
             self._turn()
             return self._all_parts(op.next, op.carried)
 
+        if op.meeting:
+            self.b.loop(0, self._rounds(op), 1, partial(self._round, op))
+            return
         inits = self._all_parts(op.inits, op.carried)
         results = self.b.loop(0, self._trips(op), 1, trip, inits)
         self._bind(op.results[op.first_carried :], results)
@@ -155,12 +159,15 @@ class TilesLowering(ControlLowering):
     def _trips(self, op: TilesOp) -> Index:
         return self.b.product(self._counts(op))
 
-    def _trip(self, op: TilesOp, index: Index) -> None:
-        """One tile; the last axis moves fastest."""
+    def _rounds(self, op: TilesOp) -> Index:
+        """Trips that may run at the same time, or as many rounds of trips that meet."""
+        return self.b.product(self._counts(op)[: op.shared_axes])
+
+    def _begins(self, op: TilesOp, index: Index, axes: int) -> list[Index]:
+        """Where a tile begins on the first axes, the last of which moves fastest, and its sizes."""
         b, counts = self.b, self._counts(op)
-        outer = dict(b.symbols)
         at: list[Index] = []
-        for k in reversed(range(len(counts))):
+        for k in reversed(range(axes)):
             rest = b.div(index, counts[k]) if k else 0
             begin = b.mul(b.sub(index, b.mul(rest, counts[k])), op.steps[k])
             index = rest
@@ -168,6 +175,13 @@ class TilesLowering(ControlLowering):
             if name := op.symbols[k]:
                 size = b.min(b.sub(b.dim(op.extents[k]), begin), op.steps[k])
                 b.symbols[name] = b.index(size)  # a value: types have no number for it
+        return at
+
+    def _trip(self, op: TilesOp, index: Index) -> None:
+        """One tile."""
+        b = self.b
+        outer = dict(b.symbols)
+        at = self._begins(op, index, len(op.steps))
         for position, begin in zip(op.positions, at, strict=True):
             self.positions[position] = begin
             if any(not isinstance(use.operation, TileOp) for use in position.uses):
@@ -176,6 +190,9 @@ class TilesLowering(ControlLowering):
             self._part(self.homes[x], x.type, op.axes[k], at, op.tile_type(k))
             for k, x in enumerate(op.placed)
         ]
+        for k, value in zip(op.meeting, op.so_far, strict=True):
+            place = self.homes[value] = self.tile_places[op][k]
+            self.standing[self.places.group(value)] = place
         self._block(op.body.block)
         b.symbols = outer
 
@@ -196,12 +213,12 @@ class TilesLowering(ControlLowering):
     def _share(self, op: TilesOp, loads: Index, worker: SSAValue, workers: SSAValue) -> None:
         """What one worker does of a tile loop."""
         b = self.b
-        pieces = self._chunks(op) if op.folds else self._trips(op)
+        pieces = self._chunks(op) if op.folds else self._rounds(op)
         count = b.min(workers, b.max(b.min(loads, pieces), 1))
         base = b.add(self.private_at, b.mul(worker, self.private_bytes))
         self.private = [b.add(base, offset) for offset in self.private_slots]
         self.thread = Thread(b.add(base, self.private_scratch))
-        run = partial(self._chunk if op.folds else self._trip, op)
+        run = partial(self._chunk if op.folds else self._round if op.meeting else self._trip, op)
 
         def polled(i: Index) -> None:
             self._unless_cancelled(partial(run, i))
@@ -214,6 +231,45 @@ class TilesLowering(ControlLowering):
             low = b.min(b.mul(worker, each), pieces)
             b.loop(low, b.min(b.add(low, each), pieces), 1, polled)
         self.thread = None
+
+    # trips that meet ----------------------------------------------------------------------------
+
+    def _round(self, op: TilesOp, number: Index) -> None:
+        """
+        The trips that have one position on the axes of all results: from the monoids' identities,
+        one after another.
+        """
+        b, shared = self.b, op.shared_axes
+        outer = dict(b.symbols)
+        at = self._begins(op, number, shared)
+        for k in op.meeting:
+            whole, axes = op.placed[k], op.axes[k][:shared]
+            kind = tile_in(whole.type, axes, [op.tile_dim(n) for n in range(shared)])
+            part = self._part(self.homes[whole], whole.type, axes, at, kind)
+            self._clear(op, part, kind, MONOIDS[op.monoids[k]])
+        b.symbols = outer
+        inside = b.product(self._counts(op)[shared:])
+        first = b.mul(number, inside)
+
+        def trip(i: Index) -> None:
+            self._unless_cancelled(partial(self._trip, op, b.add(first, i)))
+
+        b.loop(0, inside, 1, trip)
+
+    def _clear(self, op: TilesOp, place: Location, kind: Attribute, monoid: Monoid) -> None:
+        """Writes the identity to a part of a result."""
+        shape, strides = shape_of(kind), place.strides
+        long = [k for k, n in enumerate(shape) if n != Dim.const(1)]
+        if strides is None or all(k == long[-1] and strides[k] == 1 for k in long):
+            self._fill(op, self._flat(place.base, kind), kind, monoid)
+            return
+        axis, size = long[0], shape[long[0]]
+        row = tile_in(kind, (axis,), [Dim.const(1)])
+
+        def one(i: Index) -> None:
+            self._clear(op, self._part(place, kind, (axis,), [i], row), row, monoid)
+
+        self.b.loop(0, self.b.dim(size), 1, one)
 
     # folds --------------------------------------------------------------------------------------
 
@@ -257,7 +313,7 @@ class TilesLowering(ControlLowering):
             self.homes[value] = Location(self._arena(self.private[slot], value.type), slot=slot)
             own = self._flat(self.homes[value].base, value.type)
             if fold := op.folds[k]:
-                self._fill(op, value, MONOIDS[fold])
+                self._fill(op, own, value.type, MONOIDS[fold])
             else:
                 start = self._flat(self.homes[op.inits[k]].base, value.type)
                 self._copy(op, start, own, value.type)
@@ -273,15 +329,14 @@ class TilesLowering(ControlLowering):
             old = self._flat(self.homes[value].base, value.type)
             self._copy(op, old, self._flat(self._partial(op, k, number), value.type), value.type)
 
-    def _fill(self, op: TilesOp, value: SSAValue, monoid: Monoid) -> None:
+    def _fill(self, op: TilesOp, target: Buffer, kind: Attribute, monoid: Monoid) -> None:
         """Writes the identity."""
-        target = self._flat(self.homes[value].base, value.type)
         (identity,) = monoid.identity(target.dtype)
 
         def body(e: Lanes, at: tuple[Position]) -> None:
             memory.store(e, e.constant(identity, target.dtype), target, at)
 
-        self._elements(op, value.type, body)
+        self._elements(op, kind, body)
 
     def _copy(self, op: TilesOp, old: Buffer, new: Buffer, kind: Attribute) -> None:
         def body(e: Lanes, at: tuple[Position]) -> None:

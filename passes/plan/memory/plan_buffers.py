@@ -72,7 +72,8 @@ def _plan(function: FuncOp) -> None:
                 counts.setdefault(places.group(value), 1)
     _carry_in_place(places, counts)
     _write_in_place(function, loops, places, counts, results)
-    lives = _Lives(places, counts, results, placed)
+    meeting = _meeting(loops, places, counts)
+    lives = _Lives(places, counts, results, placed, meeting)
     lives.block(function.body.block)
     function.attributes["mlc.arena"] = slot_sizes(assign_slots(lives.storages))
     if lives.private:
@@ -126,6 +127,8 @@ def _placed(function: FuncOp) -> dict[SSAValue, int]:
         if not isinstance(op, TilesOp):
             continue
         for k, value in enumerate(yield_of(op.body.block).values[: op.first_carried]):
+            if k in op.meeting:
+                continue
             root = root_of(value)
             owner = root.owner
             made = isinstance(owner, KernelOp) or (isinstance(owner, TilesOp) and root in owner.own)
@@ -135,6 +138,24 @@ def _placed(function: FuncOp) -> dict[SSAValue, int]:
                     " run mlc-form-kernels first"
                 )
             found[root] = k
+    return found
+
+
+def _meeting(
+    loops: Iterable[TilesOp], places: Aliases, counts: dict[SSAValue, int]
+) -> dict[SSAValue, int]:
+    """Tiles at which trips meet, by group: written where they are read, and where they belong."""
+    found: dict[SSAValue, int] = {}
+    for loop in loops:
+        for k, value in zip(loop.meeting, loop.so_far, strict=True):
+            group = places.group(value)
+            outside = any(x.owner is loop for x in places.members[group])
+            if counts.pop(group, 1) != 1 or group in found or outside:
+                raise PlanError(
+                    f"mlc-plan-buffers: tile {k} of mlc.tiles, at which trips meet, is not made"
+                    " element by element of what it held before"
+                )
+            found[group] = k
     return found
 
 
@@ -308,11 +329,13 @@ class _Lives:
         counts: Mapping[SSAValue, int],
         results: Mapping[SSAValue, int],
         placed: Mapping[SSAValue, int],
+        meeting: Mapping[SSAValue, int],
     ) -> None:
         self.places = places
         self.counts = counts
         self.results = results
         self.placed = placed
+        self.meeting = meeting  # tiles that stand in their places, by group
         self.storages: list[Storage] = []
         self.private: list[Storage] = []  # of which each thread has its own
         self.around: list[TilesOp] = []
@@ -322,9 +345,10 @@ class _Lives:
 
     def place(self, value: SSAValue) -> BufferAttr:
         """Where a kernel writes a result."""
-        if (number := self.placed.get(value)) is not None:
-            return BufferAttr(("tile", (number,)))
         group = self.places.group(value)
+        number = self.placed.get(value, self.meeting.get(group))
+        if number is not None:
+            return BufferAttr(("tile", (number,)))
         number = self.results.get(value, self.results.get(group))
         if number is not None:
             return BufferAttr(("out", (number,)))

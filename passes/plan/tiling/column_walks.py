@@ -23,7 +23,8 @@ from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ReduceOp, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, broadcast_to
-from mlc.dialects.tensor.tiles import TilesOp, tile_size
+from mlc.dialects.tensor.tile import tile_size
+from mlc.dialects.tensor.tiles import TilesOp
 from mlc.passes.plan.tiling.moments import Columns, between
 from mlc.passes.plan.tiling.online_reduction import COMBINE, Shifted, Walks, spread_axes
 from mlc.passes.plan.tiling.skipping import is_needed, masked_walk

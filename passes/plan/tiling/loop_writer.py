@@ -20,7 +20,8 @@ from mlc.dialects.tensor.elementwise import DivOp, MulOp, NegOp
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.shape import BroadcastOp
-from mlc.dialects.tensor.tiles import TilesOp, tile_size
+from mlc.dialects.tensor.tile import tile_size
+from mlc.dialects.tensor.tiles import TilesOp
 from mlc.passes.plan.tiling.column_walks import Stream
 from mlc.passes.plan.tiling.online_reduction import COMBINE
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of, leaves

@@ -29,9 +29,14 @@ def is_shared(value: SSAValue, op: Operation) -> bool:
 
 
 def is_placed(terminator: Operation, k: int) -> bool:
-    """Whether the k-th value with which a region ends is a tile of a result."""
+    """
+    Whether the k-th value with which a region ends is a tile of a result. Where trips meet at it,
+    it is handed on instead, from what it held before.
+    """
     loop = terminator.parent_op()
-    return isinstance(terminator, YieldOp) and isinstance(loop, TilesOp) and k < loop.first_carried
+    if not isinstance(terminator, YieldOp) or not isinstance(loop, TilesOp):
+        return False
+    return k < loop.first_carried and k not in loop.meeting
 
 
 def is_written_there(terminator: Operation, k: int, root: SSAValue) -> bool:

@@ -132,7 +132,7 @@ def may_write_tiles(loop: TilesOp, k: int, places: Aliases, group: SSAValue) -> 
     that makes the tile nobody reads them, and until then the trip reads of them that tile alone.
     """
     maker = _maker(loop, k)
-    if maker is None or not isinstance(loop.parent_op(), FuncOp):
+    if maker is None or k in loop.meeting or not isinstance(loop.parent_op(), FuncOp):
         return False
     after = loop.next_op
     while after is not None:
