@@ -425,9 +425,7 @@ PROGRAMS = {
     "blocks of symbols": Program(blocks("N", "M"), blocks_of, ((23, 37),)),
     "nested": Program(nested(20, 40), nested_of, ((20, 40),)),
     "nested, of symbols": Program(nested("N", "M"), nested_of, ((31, 53),)),
-    "both ways": Program(
-        both_ways(3, 40, 24, (8, 6)), both_ways_of, ((3, 40, 8), (3, 24, 8))
-    ),
+    "both ways": Program(both_ways(3, 40, 24, (8, 6)), both_ways_of, ((3, 40, 8), (3, 24, 8))),
     "both ways, of symbols": Program(
         both_ways(5, "N", "M", (8, 16)), both_ways_of, ((5, 43, 8), (5, 50, 8))
     ),

@@ -147,6 +147,8 @@ def _result(parser: Parser) -> _Result:
         parser.parse_keyword("at")
     elif not parser.parse_optional_keyword("at"):
         return kind, "", None
-    return kind, monoid, list(
-        parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_integer)
+    return (
+        kind,
+        monoid,
+        list(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_integer)),
     )

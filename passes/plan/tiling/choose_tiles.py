@@ -32,6 +32,7 @@ from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.fusion.planner import Planner, states_of
 from mlc.passes.plan.memory.in_place.ownership import Ownership
 from mlc.passes.plan.memory.large_values import Columns, large_bytes
+from mlc.passes.plan.tiling.both_ways import stranger_of
 from mlc.passes.plan.tiling.loop_trials import LoopTrials, Tried
 from mlc.passes.plan.tiling.tile_groups import Axes, Group, Growth, stores_twice
 from mlc.passes.plan.tiling.tile_search import Wanted, tile_groups
@@ -226,6 +227,10 @@ def taken(block: Block) -> Group | None:
 
 def check(group: Group, block: Block, maps: AxisMaps) -> None:
     """PlanError where ops that say they are one loop cannot be computed tile by tile together."""
+    if group.is_both_ways:
+        if (op := stranger_of(group, maps, BlockGraph(block, maps))) is not None:
+            raise _fault(op, "it cannot be computed so with the others")
+        return
     seed = next(op for op in group.ops if isinstance(op, Reduction) and None not in group.axes[op])
     *rows, column = (cast("int", axis) for axis in group.axes[seed])
     if group.column is None:

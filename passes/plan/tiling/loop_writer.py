@@ -11,19 +11,18 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from mlc.dialects.analysis.axes import AxisMaps, operands_of
-from mlc.dialects.analysis.views import is_splat
 from mlc.dialects.dims import Dim
 from mlc.dialects.tensor.bind import BindOp, symbols_in
 from mlc.dialects.tensor.control import INDEX, YieldOp
 from mlc.dialects.tensor.create import full
-from mlc.dialects.tensor.elementwise import DivOp, MulOp, NegOp
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
-from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.dialects.tensor.tile import tile_size
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.passes.plan.tiling.both_ways import write
 from mlc.passes.plan.tiling.column_walks import Stream
 from mlc.passes.plan.tiling.online_reduction import COMBINE
+from mlc.passes.plan.tiling.scalings import scaled, scalings_of
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of, leaves
 from mlc.passes.plan.tiling.tile_scope import TileScope
 
@@ -55,7 +54,7 @@ class _Loop:
         self.outer = block
         self.group = group
         self.writer = writer
-        if _is_one_tile(group):
+        if not group.is_both_ways and _is_one_tile(group):
             group.steps = ()
         count = len(group.steps)
         self.symbols = [writer.symbol(*loop) for loop in zip(group.rows, group.steps, strict=False)]
@@ -65,11 +64,16 @@ class _Loop:
         self.scope = TileScope(
             self.body, dims, self.body.args, self.members, group.axes.__getitem__, writer.maps
         )
-        self.scalings = {op: _scalings(op) for op in group.ops if group.is_fold(op)}
+        both = group.is_both_ways
+        sums = (op for op in group.ops if (both and not group.is_wide(op)) or group.is_fold(op))
+        self.scalings = {op: scalings_of(op) for op in sums}
 
     def form(self) -> None:
         """Writes the loop where the last op of the group stands; of one tile, its walks alone."""
         group = self.group
+        if group.is_both_ways:
+            self._form_both_ways()
+            return
         folds = [op for op in group.ops if group.is_fold(op)]
         placed = [
             op
@@ -91,7 +95,7 @@ class _Loop:
         for op, carried in zip(folds, self.body.args[len(group.steps) :], strict=True):
             value = self.scope.result(op)
             for scaling in self.scalings[op]:
-                value = self._scaled(scaling, value)
+                value = scaled(self.scope, scaling, value, (None,) * len(group.steps))
             ends.append(self.scope.b(COMBINE[fold_of(op)], carried, value))
             ends[-1].name_hint = op.results[0].name_hint
         if not group.steps:
@@ -117,6 +121,15 @@ class _Loop:
             loop, [*placed, *([op, *self.scalings[op]][-1] for op in folds)], loop.results
         )
 
+    def _form_both_ways(self) -> None:
+        group = self.group
+        assert group.column is not None
+        columns = self.writer.symbol(group.column, group.column_step)
+        loop = write(group, [*self.symbols, columns], self.writer.maps, self.scalings)
+        self._place([loop], group.ops[-1])
+        ends = [[op, *late][-1] for op, late in self.scalings.items()]
+        self._replace(loop, ends, loop.results)
+
     def _place(self, made: Sequence[Operation], last: TensorOp) -> None:
         """Puts what was made before the last op of the group, which it takes its place from."""
         for new in made:
@@ -124,12 +137,6 @@ class _Loop:
                 if isinstance(op.location, UnknownLoc):
                     op.location = last.location
         self.outer.insert_ops_before(made, last)
-
-    def _scaled(self, op: TensorOp, value: SSAValue) -> SSAValue:
-        """What a tile adds to a sum, times what the sum is multiplied by."""
-        none = (None,) * len(self.group.steps)
-        operands = [self.scope.tile(x, none) if _is_factor(x) else value for x in op.operands]
-        return self.scope.clone(op, operands, none)
 
     def _leaves(self, op: TensorOp) -> bool:
         """Whether somebody outside of the group reads the result."""
@@ -187,35 +194,3 @@ def _is_one_tile(group: Group) -> bool:
     if group.column is None or any(group.is_fold(op) for op in group.ops):
         return False
     return all(n.constant is not None and n.constant <= step for n, step in loops)
-
-
-def _scalings(fold: TensorOp) -> list[TensorOp]:
-    """
-    The multiplications by constants that alone read a sum, one after another: what tiles add is
-    multiplied instead, so that nothing is left to do after the loop.
-    """
-    found: list[TensorOp] = []
-    if fold_of(fold) != "sum":
-        return found
-    op = fold
-    while True:
-        uses = list(op.results[0].uses)
-        user = uses[0].operation if len(uses) == 1 else None
-        if user is None or user.parent is not fold.parent:
-            return found
-        if not isinstance(user, NegOp) and not (
-            isinstance(user, MulOp | DivOp)
-            and (uses[0].index == 0 or isinstance(user, MulOp))
-            and _is_factor(user.operands[1 - uses[0].index])
-            and user.dtype.is_inexact
-        ):
-            return found
-        op = cast("TensorOp", user)
-        found.append(op)
-
-
-def _is_factor(value: SSAValue) -> bool:
-    """Whether a value is a repeated constant."""
-    while isinstance(value.owner, BroadcastOp):
-        value = value.owner.x
-    return is_splat(value)

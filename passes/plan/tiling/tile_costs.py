@@ -56,6 +56,8 @@ class Price(NamedTuple):
 
 def price(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> Price | None:
     """Of a group, whose steps it sets; None where no loop can be faster, whatever it takes."""
+    if group.is_both_ways:
+        return _price_of_both_ways(group, maps, grouping, target)
     if group.column is not None:
         return _price_of_columns(group, maps, grouping, target)
     members = set(group.ops)
@@ -213,10 +215,102 @@ def _price_of_columns(
     return Price(before, seconds(after, target) / ATTO)
 
 
+def _price_of_both_ways(
+    group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget
+) -> Price | None:
+    """
+    Of one loop for the sums of rows and of columns, beside the better of two: a loop for each kind,
+    and kernels that store. Workers share the trips along all other axes alone.
+    """
+    wide = [op for op in group.ops if group.is_wide(op)]
+    stored = [op for op in wide if op.results[0] in grouping.home]
+    if not stored or not all(_dissolves(op, group, maps) for op in wide):
+        return None
+    sums = [op for op in group.ops if op not in wide]
+    masked = masked_walk(group, sums)
+    states = sum(estimate(bytes_of(op.results[0].type)) for op in sums)
+    cut = _cut(group, masked is not None, states, target)
+    if cut is None:
+        return None
+    assert group.column is not None
+    group.steps, group.column_step = cut.steps, _even(estimate(group.column), cut.columns)
+    kinds = [[op for op in sums if group.sums_rows(op) is rows] for rows in (True, False)]
+    one, *each = (
+        _of_both_ways(group, _made_for(kind, group, maps), masked, maps, target)
+        for kind in (sums, *kinds)
+    )
+    outer = math.prod(estimate(size) for size in group.rows[:-1])
+    rounds = -(-outer // target.cores)
+    # who else reads wide values computes them, where they are not stored
+    others = [
+        op for op in wide if any(user not in group.axes for user in all_readers(op.results[0]))
+    ]
+    again = _running(_arithmetic(_made_for(others, group, maps), target), masked, _trips(group)[1])
+    sizes = [estimate(bytes_of(op.results[0].type)) for op in stored]
+    readers = [len(set(readers_of(op.results[0]))) for op in stored]
+    far = level_of(2 * max(sizes), target)
+    read = sum(size * count for size, count in zip(sizes, readers, strict=True))
+    moves = seconds(Work(read=moved(read, far), write=moved(sum(sizes), far)), target)
+    if 2 * max(sizes) > target.l3_bytes:
+        moves = int(moves * target.loops.fresh_memory_factor)
+    kernels = min(moves + _arithmetic(group.ops, target), sum(each) + again)
+    return Price(kernels / ATTO, (one * rounds * target.cores / outer + again) / ATTO)
+
+
+def _of_both_ways(
+    group: Group,
+    ops: Sequence[TensorOp],
+    masked: Masked | None,
+    maps: AxisMaps,
+    target: CpuTarget,
+) -> int:
+    """Attoseconds of a loop over tiles of rows and columns that computes these of a group's ops."""
+    count, columns = _trips(group)
+    outer = math.prod(estimate(size) for size in group.rows[:-1])
+    alone, trips = count * columns, outer * count * columns
+    held = sum(estimate(bytes_of(op.results[0].type)) for op in ops if not group.is_wide(op))
+    given = sum(estimate(bytes_of(value.type)) for value in _outside(group, maps))
+    each = alone * held // (columns or 1)  # a tile of rows, or of columns, in each trip
+    near = level_of((held + given) // max(outer, 1), target)
+    summed, read = moved(each, near), moved(each + alone * given // (columns or 1), near)
+    work = Work(read=read, write=summed, starts=trips * len(ops))
+    work += Work(core=_running(_arithmetic(ops, target), masked, columns))
+    return seconds(work, target)
+
+
+def _trips(group: Group) -> tuple[int, int]:
+    """Tiles of rows, for each position on the other axes, and of columns."""
+    assert group.column is not None
+    rows = -(-estimate(group.rows[-1]) // group.steps[-1])
+    return rows, -(-estimate(group.column) // group.column_step)
+
+
+def _made_for(wanted: Sequence[TensorOp], group: Group, maps: AxisMaps) -> list[TensorOp]:
+    """Ops of a group, and the wide ones that they read."""
+    found = dict.fromkeys(wanted)
+    pending = list(wanted)
+    while pending:
+        for read in maps.sources_of(pending.pop()):
+            op = read.value.owner
+            if isinstance(op, TensorOp) and op not in found and group.is_wide(op):
+                found[op] = None
+                pending.append(op)
+    return list(found)
+
+
+def _arithmetic(ops: Sequence[TensorOp], target: CpuTarget) -> int:
+    """Attoseconds of what ops compute."""
+    return sum(
+        work_of_op(type(op), op.dtype, elements_of(op.iteration()), target).core
+        for op in ops
+        if op.FLOPS
+    )
+
+
 def _splits(group: Group) -> bool:
     """Whether what walks carry may be combined, all rows being in one tile of a known size."""
     known = all(n.constant is not None for n in group.rows)
-    return known and not any(group.is_fold(op) for op in group.ops)
+    return known and not group.is_both_ways and not any(group.is_fold(op) for op in group.ops)
 
 
 def _products(ops: Sequence[TensorOp], target: CpuTarget) -> int:

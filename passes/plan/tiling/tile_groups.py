@@ -40,7 +40,8 @@ class Group:
     Ops of one block, in program order, and where each has the group's row axes.
 
     With a `column`, values that have rows and columns are never stored: the loop over tiles of rows
-    walks over tiles of columns, which reductions combine.
+    walks over tiles of columns, which reductions combine. Where some combine the rows instead, and
+    so have columns, both kinds are summed in one loop, whose trips meet at their tiles.
     """
 
     ops: list[TensorOp]
@@ -57,9 +58,20 @@ class Group:
         return first is not None and first >= len(op.shape)
 
     def is_wide(self, op: TensorOp) -> bool:
-        """Whether the op is a member whose result has columns."""
+        """Whether the op is a member whose result has rows and columns."""
         axis = self.axes[op][-1] if self.column is not None and op in self.axes else None
-        return axis is not None and axis < len(op.shape)
+        return axis is not None and axis < len(op.shape) and not self.sums_rows(op)
+
+    def sums_rows(self, op: TensorOp) -> bool:
+        """Whether the op reduces over the last row axis, and has columns."""
+        *_, row, column = self.axes[op] if self.column is not None else (None, None)
+        rank = len(op.shape)
+        return row is not None and column is not None and row >= rank > column
+
+    @property
+    def is_both_ways(self) -> bool:
+        """Whether some members sum rows, and some columns, of the same values."""
+        return any(self.sums_rows(op) for op in self.ops)
 
     def sums_columns(self, op: TensorOp) -> bool:
         """Whether the op reduces over the columns."""
@@ -139,7 +151,7 @@ class Growth:
                 for new, axes in self._added(convex, other, wanted):
                     self.axes[new] = axes
                     pending.append(new)
-                    if self._is_wide(new) and not _may_dissolve(new.results[0]):
+                    if self._is_wide(new) and not may_dissolve(new.results[0]):
                         return None  # it is stored in any case
         ops = self.graph.ordered(self.axes)  # each was added so that they are convex
         while (kept := self._agreeing(ops)) != ops:
@@ -273,12 +285,12 @@ class Growth:
         if column is not None and space[column] != self.column:
             return False
         reduced = [a is not None and a >= rank for a in rows]
-        if any(reduced) and not (all(reduced) and _may_fold(op)):
+        if any(reduced) and not (all(reduced) and may_fold(op)):
             return False
         if any(reduced) and column is not None and column < rank:
             return False  # sums over rows and has columns: those come one after another
         summed = column is not None and column >= rank
-        if summed and not (_may_fold(op) or finds_position(op)):
+        if summed and not (may_fold(op) or finds_position(op)):
             return False
         return not isinstance(op, ContractOp) or column is not None or self.maps.is_narrow(op)
 
@@ -315,12 +327,12 @@ class Growth:
         return [op for op in ops if convex.add(op, ends=self._is_fold(op, self.axes[op]))]
 
 
-def _may_dissolve(value: SSAValue) -> bool:
+def may_dissolve(value: SSAValue) -> bool:
     """Whether all that read a value may compute it themselves."""
     return all(isinstance(user, Elementwise | Reduction) for user in all_readers(value))
 
 
-def _may_fold(op: TensorOp) -> bool:
+def may_fold(op: TensorOp) -> bool:
     """Whether partial results of tiles combine to the result, and no less exactly."""
     if fold_of(op) not in FOLDS or not isinstance(op, Reduction):
         return False

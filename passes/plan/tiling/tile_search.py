@@ -15,6 +15,7 @@ from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.block_graph import BlockGraph
 from mlc.passes.plan.memory.large_values import Columns
+from mlc.passes.plan.tiling.both_ways import both_ways
 from mlc.passes.plan.tiling.loop_trials import LoopTrials
 from mlc.passes.plan.tiling.tile_costs import Price, price
 from mlc.passes.plan.tiling.tile_groups import (
@@ -26,6 +27,9 @@ from mlc.passes.plan.tiling.tile_groups import (
     starts_of,
 )
 from mlc.passes.remarks import is_heard, remark
+
+Grow = Callable[[Reduction, tuple[int, ...], int | None, AxisMaps, BlockGraph], Group | None]
+"""The group of a reduction with these row axes, and columns, of its own space."""
 
 LEAST_S = 1e-12  # said to be saved by a loop that is formed for its memory
 
@@ -70,12 +74,27 @@ def tile_groups(
             return any(group.is_wide(op) for op in large)
         return any(not leaves(op, group) for op in large)
 
-    # rows alone would store what columns need not
-    for with_columns in (False,) if wanted.columns == "none" else (True, False):
+    columns = tile[1] if tile else MIN_COLUMNS
+    # rows alone would store what columns need not, and columns alone compute what one loop need not
+    ways: list[tuple[Grow, int | None]] = [(_alone, None)]
+    if wanted.columns != "none":
+        ways = [(_both, columns), (_alone, columns), *ways]
+    for grow, least in ways:
         tried: set[Operation] = set()
-        columns = (tile[1] if tile else MIN_COLUMNS) if with_columns else None
-        while found := _next(BlockGraph(block, maps), tried, worth, maps, columns):
+        while found := _next(BlockGraph(block, maps), tried, worth, maps, grow, least):
             yield found
+
+
+def _alone(
+    seed: Reduction, rows: tuple[int, ...], column: int | None, maps: AxisMaps, graph: BlockGraph
+) -> Group | None:
+    return Growth(seed, rows, column, maps, graph).run()
+
+
+def _both(
+    seed: Reduction, rows: tuple[int, ...], column: int | None, maps: AxisMaps, graph: BlockGraph
+) -> Group | None:
+    return None if column is None else both_ways(seed, rows, column, maps, graph)
 
 
 def _say(group: Group, found: Price, *, pays: bool) -> None:
@@ -95,6 +114,7 @@ def _next(
     tried: set[Operation],
     worth: Callable[[Group], float],
     maps: AxisMaps,
+    grow: Grow,
     columns: int | None,
 ) -> Group | None:
     """
@@ -111,7 +131,7 @@ def _next(
             wanted = rows if columns is None else (*rows, column)
             if (seed, wanted) in refused:
                 continue  # it would grow to the same ops
-            group = Growth(seed, rows, column, maps, graph).run()
+            group = grow(seed, rows, column, maps, graph)
             if group is None:
                 continue
             seconds = worth(group)
