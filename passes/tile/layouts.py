@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import Attribute, BlockArgument, OpResult, SSAValue
 
 from mlc.dialects.plan import BufferAttr, KernelOp
+from mlc.dialects.tensor.control import IfOp, yield_of
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tile import TileOp
 from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
@@ -27,7 +28,10 @@ def layout_of(value: SSAValue) -> Layout:
     rows, whose elements lie side by side.
     """
     if isinstance(value, BlockArgument):
-        marks = getattr(value.owner.parent_op(), "arg_attrs", None)
+        around = value.owner.parent_op()
+        if isinstance(around, TilesOp) and value in around.so_far:
+            return _in_tiles(around, around.meeting[around.so_far.index(value)])
+        marks = getattr(around, "arg_attrs", None)
         general = marks is not None and marks.data[value.index].data.get("mlc.layout")
         return "strided" if general == StringAttr("general") else ""
     op = value.owner
@@ -39,6 +43,8 @@ def layout_of(value: SSAValue) -> Layout:
             return _part(layout_of(op.x), dense=op.is_dense)
         case KernelOp() | CallOp():
             return _written(op, value.index)
+        case IfOp():
+            return layout_of(yield_of(op.then.block).values[value.index])
         case TilesOp() if value.index < len(op.own):
             return _own(op, value.index)
         case _:

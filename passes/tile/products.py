@@ -241,12 +241,16 @@ class WordsOf:
         return frozenset(axis for axis, size in self.sizes.items() if size.constant is None)
 
     def _assumed(self, axis: str, sizes: Mapping[str, int]) -> int:
-        """A size, or what stands for one that is not known: of a tile at most as many as it has."""
+        """
+        A size, or what stands for one that is not known: of a tile at most as many as it has.
+        Batches are several then, since words that leave them whole are for one.
+        """
         size = self.sizes[axis].substitute({name: Dim.const(n) for name, n in sizes.items()})
         if size.constant is not None:
             return size.constant
         most = size.substitute(bounds_of(self.kernel)).constant
-        return self.assumed[axis] if most is None else max(1, most - 1 | 1)
+        least = 2 if axis == "g" else 1
+        return self.assumed[axis] if most is None else max(least, most - 1 | 1)
 
     @cached_property
     def inner(self) -> int:
