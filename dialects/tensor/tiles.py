@@ -271,16 +271,16 @@ class TilesOp(ControlOp):
     # Text ---------------------------------------------------------------------------------------
 
     def verify_(self) -> None:
-        self._check_axes()
-        kinds = [x.type for x in self.inits]
-        held = [self.tile_type(k) for k in self.meeting]
-        check_arguments(self.name, self.body.block, [*[INDEX] * len(self.step), *held, *kinds])
-        self._check_carried(kinds)
         for name in (*self.folds, *self.monoids):
             if name and name not in FOLDS:
                 raise VerifyException(
                     f'{self.name}: fold "{name}"; expected one of ' + ", ".join(FOLDS)
                 )
+        self._check_axes()
+        kinds = [x.type for x in self.inits]
+        held = [self.tile_type(k) for k in self.meeting]
+        check_arguments(self.name, self.body.block, [*[INDEX] * len(self.step), *held, *kinds])
+        self._check_carried(kinds)
         if len(self.folds) != len(kinds):
             raise VerifyException(
                 f"{self.name}: {len(self.folds)} folds for {len(kinds)} carried values"

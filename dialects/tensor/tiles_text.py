@@ -95,12 +95,15 @@ def parse_tiles(parser: Parser, make: Callable[..., TilesOp]) -> TilesOp:
     if parts:
         kinds = [tensor_type(as_tensor(x).element_type, shape_of(x)[1:]) for x in kinds]
     inits = parser.resolve_operands([x for _, x in pairs], kinds, parser.pos)
-    dims = [tile_size(symbol, step) for _, _, step, symbol in loops]
-    summed = [tile_in(kind, axes, dims) for kind, monoid, axes in placed if monoid]
-    if len(summed) != len(onto):
-        parser.raise_error(f"onto({len(onto)} values) for {len(summed)} results with a monoid")
+    meeting = [(kind, axes) for kind, monoid, axes in placed if monoid]
+    if len(meeting) != len(onto):
+        parser.raise_error(f"{len(onto)} values of onto for {len(meeting)} results with a monoid")
     arguments = [position.resolve(INDEX) for position, *_ in loops]
-    arguments += [a.resolve(t) for a, t in zip(onto, summed, strict=True)]
+    for argument, (kind, axes) in zip(onto, meeting, strict=True):
+        if wrong := [s for *_, s in loops if s and not s.isidentifier()]:
+            parser.raise_error(f"a symbol is a name such as 'B', found {wrong[0]!r}")
+        dims = [tile_size(symbol, step) for _, _, step, symbol in loops]
+        arguments.append(argument.resolve(tile_in(kind, axes, dims)))
     arguments += [a.resolve(t) for (a, _), t in zip(pairs, kinds, strict=True)]
     body = parser.parse_region(arguments)
     combine = parser.parse_region() if parser.parse_optional_keyword("combine") else None

@@ -155,3 +155,55 @@ func.func @twice(%c: tensor<f32>) -> tensor<f32> {
   }
   func.return %y : tensor<f32>
 }
+
+// -----
+
+// Trips along %j meet at the tiles of %r.
+func.func @meets_nowhere(%x: tensor<8x6xf32>) -> tensor<8x6xf32> {
+  // CHECK: mlc.tiles: result tensor<8x6xf32> "sum" at (0, 1); expected -1 for a loop axis whose trips meet
+  %r = mlc.tiles (%i in 8 step 4, %j in 6 step 3) onto(%a) -> (tensor<8x6xf32> "sum" at (0, 1)) {
+    mlc.yield %a : tensor<4x3xf32>
+  }
+  func.return %r : tensor<8x6xf32>
+}
+
+// -----
+
+func.func @without_a_monoid(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: mlc.tiles: result tensor<8xf32> at (0, -1); expected one axis of it for each loop axis, of extent 8, 6
+  %r = mlc.tiles (%i in 8 step 4, %j in 6 step 3) -> (tensor<8xf32> at (0, -1)) {
+    %t = mlc.tile %x[%i] at (0) : tensor<8xf32> -> tensor<4xf32>
+    mlc.yield %t : tensor<4xf32>
+  }
+  func.return %r : tensor<8xf32>
+}
+
+// -----
+
+func.func @no_such_monoid(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: mlc.tiles: fold "mean"; expected one of sum, prod, max, min
+  %r = mlc.tiles (%i in 8 step 4, %j in 6 step 3) onto(%a) -> (tensor<8xf32> "mean" at (0, -1)) {
+    mlc.yield %a : tensor<4xf32>
+  }
+  func.return %r : tensor<8xf32>
+}
+
+// -----
+
+func.func @carries_too(%x: tensor<8xf32>, %s: tensor<f32>) -> (tensor<8xf32>, tensor<f32>) {
+  // CHECK: mlc.tiles: carried values beside results with a monoid; expected either
+  %r, %t = mlc.tiles (%i in 8 step 4, %j in 6 step 3) onto(%a) iter(%c = %s) -> (tensor<8xf32> "sum" at (0, -1), tensor<f32>) {
+    mlc.yield %a, %c : tensor<4xf32>, tensor<f32>
+  }
+  func.return %r, %t : tensor<8xf32>, tensor<f32>
+}
+
+// -----
+
+func.func @names(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: 0 values of onto for 1 results with a monoid
+  %r = mlc.tiles (%i in 8 step 4, %j in 6 step 3) -> (tensor<8xf32> "sum" at (0, -1)) {
+    mlc.yield %x : tensor<8xf32>
+  }
+  func.return %r : tensor<8xf32>
+}

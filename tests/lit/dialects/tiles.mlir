@@ -77,3 +77,18 @@ func.func @combined(%x: tensor<64xf32>, %lowest: tensor<f32>, %zero: tensor<f32>
   }
   func.return %m, %s, %p : tensor<f32>, tensor<f32>, tensor<4xf32>
 }
+
+// Trips along an axis that a result does not have meet at its tiles.
+// CHECK-LABEL: @meeting
+// CHECK:         %r, %c = mlc.tiles (%i in "N" step 4 as "T", %j in 6 step 3) onto(%a, %b) -> (tensor<?xf32, #mlc.dims<"N">> "sum" at (0, -1), tensor<6xf32> "max" at (-1, 0)) {
+func.func @meeting(%x: tensor<?x6xf32, #mlc.dims<"N", 6>>) -> (tensor<?xf32, #mlc.dims<"N">>, tensor<6xf32>) {
+  %r, %c = mlc.tiles (%i in "N" step 4 as "T", %j in 6 step 3) onto(%a, %b) -> (tensor<?xf32, #mlc.dims<"N">> "sum" at (0, -1), tensor<6xf32> "max" at (-1, 0)) {
+    %t = mlc.tile %x[%i, %j] at (0, 1) : tensor<?x6xf32, #mlc.dims<"N", 6>> -> tensor<?x3xf32, #mlc.dims<"T", 3>>
+    %s = mlc.reduce "sum" "ab->a" %t : tensor<?x3xf32, #mlc.dims<"T", 3>> -> tensor<?xf32, #mlc.dims<"T">>
+    %m = mlc.reduce "max" "ab->b" %t : tensor<?x3xf32, #mlc.dims<"T", 3>> -> tensor<3xf32>
+    %s1 = mlc.add %a, %s : tensor<?xf32, #mlc.dims<"T">>
+    %m1 = mlc.max %b, %m : tensor<3xf32>
+    mlc.yield %s1, %m1 : tensor<?xf32, #mlc.dims<"T">>, tensor<3xf32>
+  }
+  func.return %r, %c : tensor<?xf32, #mlc.dims<"N">>, tensor<6xf32>
+}

@@ -47,3 +47,16 @@ func.func @not_axes(%x: tensor<64x64xf32>) -> tensor<64xf32> {
   %m = mlc.reduce "max" "ab->a" %x {mlc.loop = "0"} : tensor<64x64xf32> -> tensor<64xf32>
   func.return %m : tensor<64xf32>
 }
+
+// -----
+
+// Sums both ways of one loop are complete at its end.
+// CHECK: mlc.loop of mlc.sub: it cannot be computed so with the others
+func.func @reads_a_sum(%x: tensor<4x20x8xf32>, %y: tensor<4x30x8xf32>) -> (tensor<4x20xf32>, tensor<4x30xf32>) {
+  %s = mlc.contract "hik,hjk->hij" %x, %y {mlc.loop = {axes = array<i64: 0, 1, 2>}} : tensor<4x20x8xf32>, tensor<4x30x8xf32> -> tensor<4x20x30xf32>
+  %r = mlc.reduce "sum" "hij->hi" %s {mlc.loop = {axes = array<i64: 0, 1, 2>}} : tensor<4x20x30xf32> -> tensor<4x20xf32>
+  %b = mlc.broadcast "hi->hij" %r : tensor<4x20xf32> -> tensor<4x20x30xf32>
+  %d = mlc.sub %s, %b {mlc.loop = {axes = array<i64: 0, 1, 2>}} : tensor<4x20x30xf32>
+  %c = mlc.reduce "sum" "hij->hj" %d {mlc.loop = {axes = array<i64: 0, 2, 1>, steps = array<i64: 1, 5>, columns = 7 : i64}} : tensor<4x20x30xf32> -> tensor<4x30xf32>
+  func.return %r, %c : tensor<4x20xf32>, tensor<4x30xf32>
+}

@@ -83,3 +83,64 @@ func.func @rows_and_columns(%x: tensor<4096x1000xf32>) -> (tensor<1000xf32>, ten
   %3 = mlc.reduce "sum" "ab->" %2 : tensor<4096x1000xf32> -> tensor<f32>
   func.return %0, %1, %3 : tensor<1000xf32>, tensor<4096xf32>, tensor<f32>
 }
+
+// -----
+
+// Sums over rows and over columns of one value: one loop over tiles of both, for each head. What is multiplied by a constant
+// is so tile by tile.
+// CHECK-LABEL: @both_ways
+// CHECK: mlc.contract "hik,hjk->hij" %x, %y {mlc.loop = {axes = array<i64: 0, 1, 2>}}
+// CHECK: mlc.tanh %{{.*}} {mlc.loop = {axes = array<i64: 0, 1, 2>}}
+// CHECK: mlc.contract "hij,hjk->hik" %{{.*}}, %y {mlc.loop = {axes = array<i64: 0, 1, 3>}}
+// CHECK: mlc.contract "hij,hik->hjk" %{{.*}}, %x {mlc.loop = {axes = array<i64: 0, 3, 1>, steps = array<i64: 1, 128>, columns = 512 : i64}}
+// FORM-LABEL: @both_ways
+// FORM: %[[R:.*]], %[[C:.*]] = mlc.tiles (%[[H:.*]] in 32 step 1, %[[J:.*]] in 2048 step 512, %[[I:.*]] in 1024 step 128) onto(%[[A:.*]], %[[B:.*]]) -> (tensor<32x1024x64xf32> "sum" at (0, -1, 1), tensor<32x2048x64xf32> "sum" at (0, 1, -1))
+// FORM-NEXT: %[[X:.*]] = mlc.tile %x[%[[H]], %[[I]]] at (0, 1)
+// FORM-NEXT: %[[Y:.*]] = mlc.tile %y[%[[H]], %[[J]]] at (0, 1)
+// FORM-NEXT: mlc.contract "hik,hjk->hij" %[[X]], %[[Y]]
+// FORM-NEXT: mlc.tanh
+// FORM: mlc.contract "hij,hjk->hik"
+// FORM: mlc.mul
+// FORM-NEXT: mlc.add %[[A]],
+// FORM: mlc.contract "hij,hik->hjk"
+// FORM-NEXT: mlc.add %[[B]],
+// FORM-NOT: mlc.tiles
+// FORM: func.return %[[R]], %[[C]]
+// SAID: remark: mlc.contract: 4 ops pay as a tile loop: what differs takes {{.*}} us as a tile loop (rows 1 x 128, columns 512)
+func.func @both_ways(%x: tensor<32x1024x64xf32>, %y: tensor<32x2048x64xf32>) -> (tensor<32x1024x64xf32>, tensor<32x2048x64xf32>) {
+  %half = mlc.constant dense<0.5> : tensor<f32>
+  %halves = mlc.broadcast "->hik" %half : tensor<f32> -> tensor<32x1024x64xf32>
+  %s = mlc.contract "hik,hjk->hij" %x, %y : tensor<32x1024x64xf32>, tensor<32x2048x64xf32> -> tensor<32x1024x2048xf32>
+  %t = mlc.tanh %s : tensor<32x1024x2048xf32>
+  %r = mlc.contract "hij,hjk->hik" %t, %y : tensor<32x1024x2048xf32>, tensor<32x2048x64xf32> -> tensor<32x1024x64xf32>
+  %p = mlc.mul %r, %halves : tensor<32x1024x64xf32>
+  %c = mlc.contract "hij,hik->hjk" %t, %x : tensor<32x1024x2048xf32>, tensor<32x1024x64xf32> -> tensor<32x2048x64xf32>
+  func.return %p, %c : tensor<32x1024x64xf32>, tensor<32x2048x64xf32>
+}
+
+// -----
+
+// Fewer heads than cores: workers have all tiles of one loop for each kind of sums.
+// FORM-LABEL: @few_heads
+// FORM: mlc.tiles (%{{.*}} in 2 step 1, %{{.*}} in 2048 step 128) -> (tensor<2x2048x64xf32> at (0, 1))
+// FORM-NOT: onto
+// FORM: func.return
+func.func @few_heads(%x: tensor<2x2048x64xf32>, %y: tensor<2x2048x64xf32>) -> (tensor<2x2048x64xf32>, tensor<2x2048x64xf32>) {
+  %s = mlc.contract "hik,hjk->hij" %x, %y : tensor<2x2048x64xf32>, tensor<2x2048x64xf32> -> tensor<2x2048x2048xf32>
+  %t = mlc.tanh %s : tensor<2x2048x2048xf32>
+  %r = mlc.contract "hij,hjk->hik" %t, %y : tensor<2x2048x2048xf32>, tensor<2x2048x64xf32> -> tensor<2x2048x64xf32>
+  %c = mlc.contract "hij,hik->hjk" %t, %x : tensor<2x2048x2048xf32>, tensor<2x2048x64xf32> -> tensor<2x2048x64xf32>
+  func.return %r, %c : tensor<2x2048x64xf32>, tensor<2x2048x64xf32>
+}
+
+// -----
+
+// Edited: what a small product is summed to both ways, in tiles of any size.
+// FORM-LABEL: @edited_both_ways
+// FORM: mlc.tiles (%{{.*}} in 4 step 1, %{{.*}} in 30 step 7 as "T1", %{{.*}} in 20 step 5) onto(%{{.*}}, %{{.*}}) -> (tensor<4x20xf32> "max" at (0, -1, 1), tensor<4x30xf32> "sum" at (0, 1, -1))
+func.func @edited_both_ways(%x: tensor<4x20x8xf32>, %y: tensor<4x30x8xf32>) -> (tensor<4x20xf32>, tensor<4x30xf32>) {
+  %s = mlc.contract "hik,hjk->hij" %x, %y {mlc.loop = {axes = array<i64: 0, 1, 2>}} : tensor<4x20x8xf32>, tensor<4x30x8xf32> -> tensor<4x20x30xf32>
+  %r = mlc.reduce "max" "hij->hi" %s {mlc.loop = {axes = array<i64: 0, 1, 2>}} : tensor<4x20x30xf32> -> tensor<4x20xf32>
+  %c = mlc.reduce "sum" "hij->hj" %s {mlc.loop = {axes = array<i64: 0, 2, 1>, steps = array<i64: 1, 5>, columns = 7 : i64}} : tensor<4x20x30xf32> -> tensor<4x30xf32>
+  func.return %r, %c : tensor<4x20xf32>, tensor<4x30xf32>
+}
