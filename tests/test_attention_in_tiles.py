@@ -224,9 +224,9 @@ def test_tiles_hold_rows_of_one_head() -> None:
     assert inner.steps[0] >= 128
 
 
-def trips(f: Program, *x: Any) -> list[int]:
+def trips(f: Program, *x: Any, target: str = "host") -> list[int]:
     """How often the products of a call's tile loop run, on one thread."""
-    compiled: Any = mlc.compile(threads=1)(f)
+    compiled: Any = mlc.compile(threads=1, target=target)(f)
     profiler = Profiler(compiled.lower(*x).levels, phases=True)
     runs = profiler.run(x, 0.0).runs
     kernels = [op for op in profiler.plan.walk() if isinstance(op, KernelOp)]

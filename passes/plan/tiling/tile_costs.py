@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from xdsl.ir import SSAValue
@@ -35,6 +35,9 @@ COLUMN_TILE_ROWS = 128  # of a tile whose columns are never stored
 MASKED_COLUMNS = 128
 """In a tile that a mask may leave out: of a triangle 5/8 is left of four such tiles in a row."""
 LEAST_COLUMNS = 16  # in such a tile; fewer do not repay a contraction's beginnings
+LEAST_MASKED = 64
+"""Rows and columns of a tile that is summed both ways and may be left out; of fewer as much is left
+and takes as long. Measured: docs/measurements.md, Tile loops."""
 
 
 class Price(NamedTuple):
@@ -232,13 +235,13 @@ def _price_of_both_ways(
     cut = _cut(group, masked is not None, states, target)
     if cut is None:
         return None
-    assert group.column is not None
-    group.steps, group.column_step = cut.steps, _even(estimate(group.column), cut.columns)
-    kinds = [[op for op in sums if group.sums_rows(op) is rows] for rows in (True, False)]
-    one, *each = (
-        _of_both_ways(group, _made_for(kind, group, maps), masked, maps, target)
-        for kind in (sums, *kinds)
-    )
+
+    def of(kind: Sequence[TensorOp]) -> int:
+        return _of_both_ways(group, _made_for(kind, group, maps), masked, maps, target)
+
+    _set_both_ways(group, cut, masked, lambda: of(sums))
+    rows, columns = ([op for op in sums if group.sums_rows(op) is x] for x in (True, False))
+    one, apart = of(sums), of(rows) + of(columns)
     outer = math.prod(estimate(size) for size in group.rows[:-1])
     rounds = -(-outer // target.cores)
     # who else reads wide values computes them, where they are not stored
@@ -253,8 +256,24 @@ def _price_of_both_ways(
     moves = seconds(Work(read=moved(read, far), write=moved(sum(sizes), far)), target)
     if 2 * max(sizes) > target.l3_bytes:
         moves = int(moves * target.loops.fresh_memory_factor)
-    kernels = min(moves + _arithmetic(group.ops, target), sum(each) + again)
+    kernels = min(moves + _arithmetic(group.ops, target), apart + again)
     return Price(kernels / ATTO, (one * rounds * target.cores / outer + again) / ATTO)
+
+
+def _set_both_ways(
+    group: Group, cut: _Cut, masked: Masked | None, seconds: Callable[[], int]
+) -> None:
+    """Sets steps: those of a cut, or halves of them where smaller tiles are left out more often."""
+    assert group.column is not None
+    best: tuple[int, tuple[int, ...], int] | None = None
+    rows, columns = cut.steps[-1], cut.columns
+    while best is None or (masked is not None and min(rows, columns) >= LEAST_MASKED):
+        group.steps = (*cut.steps[:-1], _even(estimate(group.rows[-1]), rows))
+        group.column_step = _even(estimate(group.column), columns)
+        found = seconds(), group.steps, group.column_step
+        best = found if best is None else min(best, found)
+        rows, columns = rows // 2, columns // 2
+    _, group.steps, group.column_step = best
 
 
 def _of_both_ways(
