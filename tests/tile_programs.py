@@ -202,8 +202,13 @@ def both_ways(
     Of w = tanh(x yT) below the diagonal, w y and wT x from one walk over the tiles of w that have
     elements there. `turned`: heads are the second axis of all, so that tiles are in several pieces.
     """
-    order = (lambda n, k: (n, heads, k)) if turned else (lambda n, k: (heads, n, k))
-    part = (lambda t: (t, 1, 8)) if turned else (lambda t: (1, t, 8))
+
+    def order(n: int | str, k: int) -> tuple[int | str, ...]:
+        return (n, heads, k) if turned else (heads, n, k)
+
+    def part(t: str) -> tuple[int | str, ...]:
+        return (t, 1, 8) if turned else (1, t, 8)
+
     row, column = ("ahk", "bhk") if turned else ("hak", "hbk")
     at = (1, 0) if turned else (0, 1)
     x, y = kind(*order(rows, 8)), kind(*order(columns, 8))
@@ -249,14 +254,13 @@ def both_ways(
     return function({"x": x, "y": y}, [x, y], body, _symbols(rows, columns))
 
 
-def both_ways_of(x: Array, y: Array) -> tuple[Array, Array]:
+def both_ways_of(x: Array, y: Array) -> list[Array]:
     w = np.tril(np.tanh(x @ np.swapaxes(y, -1, -2)))
-    return w @ y, np.swapaxes(w, -1, -2) @ x
+    return [w @ y, np.swapaxes(w, -1, -2) @ x]
 
 
-def turned_both_ways_of(x: Array, y: Array) -> tuple[Array, Array]:
-    found = both_ways_of(*(np.swapaxes(a, 0, 1) for a in (x, y)))
-    return np.swapaxes(found[0], 0, 1), np.swapaxes(found[1], 0, 1)
+def turned_both_ways_of(x: Array, y: Array) -> list[Array]:
+    return [np.swapaxes(a, 0, 1) for a in both_ways_of(np.swapaxes(x, 0, 1), np.swapaxes(y, 0, 1))]
 
 
 @dataclass(frozen=True)
