@@ -71,7 +71,7 @@ class _Growth:
         self._grow()
         group = Group(self.graph.ordered(self.axes), self.rows, self.axes, self.column)
         self._keep(group, lambda op: group.is_wide(op) or not self._is_read_by(op, group))
-        if stranger_of(group, self.maps, self.graph) is not None:
+        if stranger_of(group, self.maps, self.graph) is not None or self._stores(group):
             return None
         self._prune(group)
         return group if group.is_both_ways else None
@@ -121,6 +121,16 @@ class _Growth:
         rank = self.maps.space_of(op)[1]
         *outer, row, column = (a is not None and a >= rank for a in axes)
         return not any(outer) and row != column and may_fold(op)
+
+    def _stores(self, group: Group) -> bool:
+        """Whether a value with rows and columns is computed for the loop, and stored."""
+        return any(
+            owner not in self.axes
+            and None not in axes[-2:]
+            and self.graph.number(owner) is not None
+            for op in group.ops
+            for owner, axes in self._producers(op)
+        )
 
     def _prune(self, group: Group) -> None:
         """Leaves what no sum needs."""

@@ -57,10 +57,15 @@ class Price(NamedTuple):
         return self.kernels - self.loop
 
 
-def price(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> Price | None:
-    """Of a group, whose steps it sets; None where no loop can be faster, whatever it takes."""
+def price(
+    group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget, *, stores: bool = True
+) -> Price | None:
+    """
+    Of a group, whose steps it sets; None where no loop can be faster, whatever it takes. `stores`:
+    whether the other way of sums both ways may be kernels that store what is summed.
+    """
     if group.is_both_ways:
-        return _price_of_both_ways(group, maps, grouping, target)
+        return _price_of_both_ways(group, maps, grouping, target, stores=stores)
     if group.column is not None:
         return _price_of_columns(group, maps, grouping, target)
     members = set(group.ops)
@@ -219,7 +224,7 @@ def _price_of_columns(
 
 
 def _price_of_both_ways(
-    group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget
+    group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget, *, stores: bool
 ) -> Price | None:
     """
     Of one loop for the sums of rows and of columns, beside the better of two: a loop for each kind,
@@ -256,7 +261,9 @@ def _price_of_both_ways(
     moves = seconds(Work(read=moved(read, far), write=moved(sum(sizes), far)), target)
     if 2 * max(sizes) > target.l3_bytes:
         moves = int(moves * target.loops.fresh_memory_factor)
-    kernels = min(moves + _arithmetic(group.ops, target), apart + again)
+    kernels = apart + again
+    if stores:
+        kernels = min(kernels, moves + _arithmetic(group.ops, target))
     return Price(kernels / ATTO, (one * rounds * target.cores / outer + again) / ATTO)
 
 

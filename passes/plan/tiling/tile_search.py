@@ -54,13 +54,14 @@ def tile_groups(
 
     def worth(group: Group) -> float:
         if not tile:
-            found = price(group, maps, trials.grouping, target)
+            large = wanted.columns == "large"
+            found = price(group, maps, trials.grouping, target, stores=not large)
             group.saved_s = 0.0 if found is None else found.saved
             dear = keeps_small(group, wanted.above)
             if found is not None and not dear:  # memory is part of what that one is chosen for
                 found = trials.price(group, found)
             seconds = 0.0 if found is None else found.saved
-            if dear and wanted.columns == "large" and group.column_step:
+            if dear and large and group.column_step and not group.is_both_ways:
                 seconds = max(seconds, LEAST_S)
             if found is not None and is_heard():
                 _say(group, found, pays=seconds > 0)
