@@ -26,7 +26,7 @@ from mlc.passes.tile.choose import (
     register_tiles,
 )
 from mlc.passes.tile.predict import Problem, predict, row_of
-from mlc.schedules import program_of, schedules_of, why_not, with_words
+from mlc.schedules import PARTS, program_of, schedules_of, why_not, with_words
 from mlc.waiting import progress
 from tests.plans import RUNNABLE, TARGETS
 
@@ -293,7 +293,7 @@ def test_schedules_that_run_compute_the_product() -> None:
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((37, 150), (150, 45)))
     found = schedules_of(problem, target, levels)
-    runs = [c for c in found.candidates if found.stopped(c.words) is None]
+    runs = [c for c in found.candidates if found.unapplied(c.words) is None]
     assert {True, False} == {any(isinstance(w, Pack) for w in c.words) for c in runs}
     tried = {tile_of(c.words): c for c in runs}  # one of each tile
     for c in tried.values():
@@ -369,7 +369,9 @@ def test_the_command_refuses_what_is_no_product(capsys: pytest.CaptureFixture[st
         (("0", "4", "4"), "m = 0; expected 1 or more"),
         (("4", "4", "4", "--dtype", "f31"), "dtype 'f31' is not one of"),
         (("4", "4", "4", "--dtype", "bool"), "no instruction that multiplies it"),
-        (("4", "4", "4", "--target", "h200"), "expected a processor, host, avx2,"),
+        (("4", "4", "4", "--target", "avx3"), "no target is called 'avx3'; expected one of host,"),
+        (("4", "4", "3000000000"), "k = 3000000000; expected at most 2147483647"),
+        (("2000000000", "2000000000", "1", "--measure"), "this machine has"),
     ):
         assert main(["tile", *arguments]) == 2
         assert said in capsys.readouterr().err
@@ -386,6 +388,6 @@ def test_why_a_schedule_is_slower_names_what_it_does_more() -> None:
     outer = (Block("n", 128), Block("k", 512))  # a is packed for each block of columns
     packed = candidate(*outer, Pack("b", 64), Block("m", 252), Pack("a", 6), *end)
     narrow = candidate(Block("k", 512), Pack("b", 16), Register(6, 16), Via("fma"))
-    assert "slower: copies" in why_not(first, packed)
-    assert "slower: arithmetic and loads" in why_not(first, narrow)
-    assert why_not(first, first) == "as fast as the first"
+    assert "slower: copies" in why_not(first, packed, PARTS)
+    assert "slower: arithmetic and loads" in why_not(first, narrow, PARTS)
+    assert why_not(first, first, PARTS) == "as fast as the first"
