@@ -253,6 +253,12 @@ KINDS: Mapping[type[Target], Callable[[Problem, Any, Levels], Schedules]] = {
 """For each kind of machine: product, target, its program -> what is said."""
 
 
+def of_results(dtype: str) -> dict[str, Any]:
+    """Of a problem: what becomes of sums of factors of a dtype, which results are of as well."""
+    narrow = dtype in SUMS and not named_dtype(dtype).is_integer
+    return {"result": dtype, "apart": True} if narrow else {}
+
+
 def program_of(problem: Problem, target: str, threads: int) -> Levels:
     """The product as a program, for arrays of these sizes."""
     turned, sums = (problem.a_unit == "m", problem.b_unit == "k"), problem.dtypes[2]
@@ -389,7 +395,7 @@ def problem_of(args: argparse.Namespace) -> Problem:
     dtype = str(args.dtype)
     return Problem(
         m=args.m, n=args.n, k=args.k, batch=args.batch, threads=args.threads,
-        dtypes=(dtype, dtype, SUMS.get(dtype, dtype)),
+        dtypes=(dtype, dtype, SUMS.get(dtype, dtype)), **of_results(dtype),
         a_unit="m" if "a" in args.transposed else "k",
         b_unit="k" if "b" in args.transposed else "n",
     )  # fmt: skip

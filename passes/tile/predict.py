@@ -32,7 +32,7 @@ from mlc.passes.cost.streams import first_access_s, line_s
 from mlc.passes.cost.work import ATTO, Bytes, Work, clock, cycle_s, of_seconds
 from mlc.passes.tile.loads import Nest, nest_of_worker
 from mlc.passes.tile.problem import Problem
-from mlc.passes.tile.steps import row_addresses, step_cycles, step_shape
+from mlc.passes.tile.steps import TILE_LOAD_CYCLES, row_addresses, step_cycles, step_shape
 
 # SOURCE: Intel and AMD optimization guides; Arm Neoverse N1 and V1 guides.
 PAGE_CYCLES = 7.0  # a page that the first of two translation buffers lacks
@@ -127,6 +127,13 @@ class _Walk:
         held = dict(zip("abc", (named_dtype(x).bytes for x in row.dtypes), strict=True))
         self.source = source
         self.item = {x: held[x] if x in self.packed else source[x] for x in "abc"}
+        self.stored = named_dtype(problem.result).bytes if problem.result else self.item["c"]
+        cuts = [k for k, loop in enumerate(nest.loops[:-1]) if loop.axis == "k" and loop.trips > 1]
+        self.scratch = inf  # bytes of sums that wait there, for one worker
+        if cuts and problem.apart:
+            self.scratch = nest.touched["c"][cuts[0]] * self.item["c"]
+        elif not cuts:
+            self.item["c"] = self.stored
         self.footprints = nest.footprints(self.item)
 
     def prediction(self) -> Prediction:
@@ -134,7 +141,8 @@ class _Walk:
         read, read_s = self.reads()
         loops = self.target.loops
         around = loops.tile_start_cycles + self.guarded() * loops.tile_edge_cycles
-        core = (steps * cycles + self.tiles() * around) * cycle_s(self.target)
+        around = self.tiles() * around + self.begun_again()
+        core = (steps * cycles + around) * cycle_s(self.target)
         packing = sum(self.packing(word) for word in self.words if isinstance(word, Pack))
         waiting, lines = max(self.beside(read_s), self.late(core, read_s)), self.lines()
         sums, starts, costs = self.writes(), self.starts(), clock(self.target, self.workers)
@@ -175,6 +183,20 @@ class _Walk:
         for loop in self.nest.loops[:-1]:
             total *= loop.trips
         return total
+
+    def begun_again(self) -> float:
+        """
+        Cycles of sums that register tiles load again, for each block of the summed axis but one.
+        That vectors are stored each time is part of a tile's start; tile registers are stored row
+        by row.
+        """
+        blocks = prod(loop.trips for loop in self.nest.loops[:-1] if loop.axis == "k")
+        rows, columns = step_shape(self.row, self.tile)
+        sums = rows * columns * self.row.shape[0]
+        each = self.target.loops.load_issue_cycles
+        if self.row.in_tiles:
+            each = TILE_LOAD_CYCLES / self.row.shape[0] + self.target.loops.store_cycles
+        return self.tiles() * (1 - 1 / blocks) * sums * each
 
     def tile_step(self) -> tuple[float, int, float, int]:
         """Steps along the summed axis, and of one: instructions, cycles and load instructions."""
@@ -233,7 +255,9 @@ class _Walk:
         return found
 
     def copied(self, operand: str) -> float:
-        """Bytes of an operand's copy, which lies in the nearest level; else no end."""
+        """Bytes of an operand's copy, or of sums apart, which lie in a near level; else no end."""
+        if operand == "c":
+            return self.scratch
         for k, word in enumerate(self.words):
             if isinstance(word, Pack) and word.operand == operand:
                 return self.nest.touched[operand][self.depth(k)] * self.item[operand]
@@ -408,11 +432,30 @@ class _Walk:
         The sums on their way out, once for each block of the summed axis: as far as what
         stays between the blocks, and the whole result in the end.
         """
-        whole = self.nest.touched["c"][0] * self.item["c"]
-        fitting = [level for level, room in enumerate(self.capacities) if whole <= room]
+        elements = self.nest.touched["c"][0]
+        if self.scratch == inf:
+            return self.written(elements * self.item["c"], 0)
+        waiting, results = self.written(self.scratch, elements), self.results(elements)
+        first, second, third, half, memory = map(sum, zip(waiting, results, strict=True))
+        return first, second, third, half, memory
+
+    def results(self, elements: int) -> Bytes:
+        """Once, as far as all of them lie."""
+        size = elements * self.stored
+        fitting = [level for level, room in enumerate(self.capacities) if size <= room]
+        lies = min(fitting, default=3)
+        second, third, memory = (size if level == lies else 0 for level in (1, 2, 3))
+        return 0, second, third, 0, memory
+
+    def written(self, held: float, last: int) -> Bytes:
+        """Of sums in memory of so many bytes; without those of the last block that go elsewhere."""
+        fitting = [level for level, room in enumerate(self.capacities) if held <= room]
         lies = min(fitting, default=3)  # 0: level 1, 3: memory
         rooms = self.capacities[:lies]
-        moved = [self.nest.moved("c", room, self.footprints) * self.item["c"] for room in rooms]
+        moved = [
+            max(0.0, self.nest.moved("c", room, self.footprints) - last) * self.item["c"]
+            for room in rooms
+        ]
         beyond = (*moved[1:], 0.0)
         far = [round(max(0.0, here - there)) for here, there in zip(moved, beyond, strict=False)]
         second, third, memory = (*far, 0, 0, 0)[:3]
@@ -427,7 +470,7 @@ class _Walk:
         columns, rows = self.nest.loops[-3], self.nest.loops[-2]
         goes_on = columns.trips > 1 and rows.trips * self.tile.m <= PAGES
         part, row = (n * self.item["c"] for n in (self.tile.n, self.problem.n))
-        whole = self.nest.touched["c"][0] * self.item["c"]
+        whole = min(self.scratch, self.nest.touched["c"][0] * self.item["c"])
         near = whole <= self.target.l2_bytes or not part < self.target.page_bytes // 2 <= row
         if self.row.in_tiles or goes_on or near:
             return 0.0, 0.0

@@ -324,6 +324,50 @@ def test_the_choice_is_the_best_of_a_search_over_all_blocks(
     assert choose_schedule(problem, machine)[0].seconds <= 1.05 * min(found)
 
 
+# sums between blocks of the summed axis
+
+
+NARROW = Problem(
+    m=1024, n=1024, k=1024, dtypes=("bf16", "bf16", "f32"), result="bf16", apart=True
+)  # fmt: skip
+END = (Pack("b", 64, dtype="f32"), Register(4, 64), Via("fma"))
+
+
+def test_results_that_are_narrower_than_sums_are_written_so() -> None:
+    wide = replace(NARROW, result="", apart=False)
+    narrow, whole = (predict(x, END, cpu("avx512")).work.write for x in (NARROW, wide))
+    assert sum(narrow) == 2 * 1024 * 1024
+    assert sum(whole) == 4 * 1024 * 1024
+
+
+def test_sums_apart_are_written_once_more_than_those_in_the_result() -> None:
+    """Of two blocks: sums of the first one beyond level 2, and results."""
+    words = (Block("k", 512), *END)
+    apart = predict(NARROW, words, cpu("avx512")).work.write
+    there = predict(replace(NARROW, result="", apart=False), words, cpu("avx512")).work.write
+    assert sum(apart) == (4 + 2) * 1024 * 1024
+    assert sum(there) == 2 * 4 * 1024 * 1024
+
+
+def test_sums_apart_of_a_narrow_block_stay_near() -> None:
+    """The next block's are in the same memory: 64 columns of them fit level 2."""
+    words = (Block("n", 64), Block("k", 512), *END)
+    near, far = (predict(NARROW, x, cpu("avx512")) for x in (words, (Block("k", 512), *END)))
+    assert sum(near.work.write[2:]) == 2 * 1024 * 1024  # results alone
+    assert near.bytes[2] + near.bytes[3] < far.bytes[2] + far.bytes[3]
+
+
+@pytest.mark.parametrize("name", ["avx512", "amx"])
+def test_tiles_whose_sums_wait_take_longer_to_multiply(name: str) -> None:
+    words = {"avx512": (Register(6, 64), Via("fma")), "amx": (Register(32, 32), Via("amx_bf16"))}
+    packs = {"avx512": Pack("b", 64, dtype="f32"), "amx": Pack("b", 32, 2, 32)}
+    took = [
+        predict(NARROW, (*blocks, packs[name], *words[name]), cpu(name)).core_s
+        for blocks in ((), (Block("k", 512),), (Block("k", 256),))
+    ]
+    assert took[0] < took[1] < took[2]
+
+
 # the command
 
 
