@@ -37,7 +37,7 @@ from mlc.dialects.tile.words import (
 from mlc.executable import compile_module
 from mlc.options import Options
 from mlc.passes.plan.tiling.form_tiles import FormTilesPass
-from mlc.passes.tile.predict import STREAMS
+from mlc.passes.tile.operands import STREAMS
 from mlc.passes.tile.products import WordsOf, refusal
 from mlc.pipeline import prepare
 from mlc.text import parse_text
