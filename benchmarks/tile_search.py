@@ -30,7 +30,7 @@ from mlc.passes.tile.choose import choose_schedule, dynamic_schedules, split_sch
 from mlc.passes.tile.predict import Problem, predict
 from mlc.passes.tile.products import WordsOf, shared
 from mlc.runtime.probe import host_target
-from mlc.schedules import SUMS, contraction_of, inputs_of, program_of, with_words
+from mlc.schedules import SUMS, contraction_of, inputs_of, of_results, program_of, with_words
 
 SHAPES = (
     "128x128x128", "256x256x256", "512x512x512", "1024x1024x1024", "2048x2048x2048",
@@ -52,7 +52,7 @@ def problem_of(shape: str, threads: int) -> Problem:
     dtype = dtype or "f32"
     return Problem(
         m=int(m), n=int(n), k=int(k), batch=int(batch or 1), threads=threads,
-        dtypes=(dtype, dtype, SUMS.get(dtype, dtype)),
+        dtypes=(dtype, dtype, SUMS.get(dtype, dtype)), **of_results(dtype),
         a_unit="m" if left == "t" else "k", b_unit="k" if right == "t" else "n",
     )  # fmt: skip
 

@@ -85,6 +85,10 @@ def every_third(x: Any) -> Any:
     return x[::3] + 1
 
 
+def column(x: Any) -> Any:
+    return x[:, 3] + 1
+
+
 def every_page(x: Any) -> Any:
     return x[::256] + 1
 
@@ -177,6 +181,7 @@ PROBES = (
     Probe("short_loop_cycles", (column_maxima, ((4, 16, 32),)), (halved, ((2, 2, 16, 32),))),
     Probe("iota_cycles", (shifted, ((1536,),)), (numbered, ((1536,),))),
     Probe("strided_cycles", (every_third, ((768,),)), (every_third, ((3072,),))),
+    Probe("apart_cycles", (column, ((64, 20),)), (column, ((256, 20),))),
     Probe("conflict_cycles", (every_page, ((1 << 14,),)), (every_page, ((1 << 16,),))),
     Probe("turned_cycles", (by_row, ((32, 32), (32, 32))), (turned, ((32, 32), (32, 32)))),
     Probe("gathered_cycles", (picked, ((1024,), (-128,))), (picked, ((1024,), (-512,)))),

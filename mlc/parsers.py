@@ -326,7 +326,7 @@ def _tile(to: argparse.ArgumentParser) -> None:
         "--transposed", choices=("a", "b", "ab"), default="", help="factors given transposed"
     )
     to.add_argument(
-        "--target", default="host", metavar="NAME", help="host, avx2, avx512, amx, neon"
+        "--target", default="host", metavar="NAME", help="host, avx2, avx512, amx, neon, h200 …"
     )
     to.add_argument("--threads", type=int, default=1, metavar="N", help="workers (default: 1)")
     to.add_argument("--measure", action="store_true", help="run the first of them, in turn")

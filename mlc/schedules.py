@@ -6,18 +6,22 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from math import prod
+from typing import Any, Protocol
 
 import numpy as np
 
-from mlc.command_line import UsageError
+from mlc import gpu_schedules as gpu
+from mlc.backends import backend_of
+from mlc.command_line import UsageError, named
 from mlc.dialects.dtypes import DType, named_dtype
+from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.target import CpuTarget
-from mlc.dialects.target.known import CPUS
+from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tile.words import Grain, Words, spell
 from mlc.executable import compile_module
@@ -25,17 +29,43 @@ from mlc.frontend.call.compile import compile as mlc_compile
 from mlc.frontend.call.spec import TensorSpec
 from mlc.lazy_dataclass import dataclass
 from mlc.levels import Levels
+from mlc.passes.cost.prediction import predicted_seconds
 from mlc.passes.plan.tiling.schedule import with_words as give_words
 from mlc.passes.report.explain.markup import amount, seconds
 from mlc.passes.tile.choose import ROUTES, Candidate, choose_schedule, refused
-from mlc.passes.tile.predict import Problem, predict, row_of, usable_rows
+from mlc.passes.tile.predict import Prediction, Problem, predict, row_of, usable_rows
 from mlc.passes.tile.products import WordsOf, refusal
+from mlc.runtime.cuda import GpuError, gpu_target
 from mlc.runtime.probe import host_target
-from mlc.timing import measure
 from mlc.waiting import progress
 
 SUMS = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32"}
 """dtype of the factors -> of the sums, where they differ."""
+MOST = 2**31 - 1  # of an axis: a word's step is at most that
+
+
+class Offered(Protocol):
+    """A candidate of either kind of machine."""
+
+    @property
+    def route(self) -> str: ...
+    @property
+    def words(self) -> Words: ...
+    @property
+    def predicted(self) -> Any: ...
+    @property
+    def seconds(self) -> float: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Screen:
+    """What is said of one kind of machine beside times and words."""
+
+    heading: tuple[str, ...]
+    titles: str
+    numbers: Callable[[Any], str]  # of a prediction, below the titles
+    parts: tuple[tuple[str, str], ...]  # of a prediction: what is said of a field
+    refusals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,15 +73,12 @@ class Schedules:
     """Everything that `mlc tile` says of one product."""
 
     problem: Problem
-    target: CpuTarget
-    candidates: tuple[Candidate, ...]
+    screen: Screen
+    candidates: tuple[Offered, ...]
     current: Words | None  # what the compiler takes now
+    unapplied: Callable[[Words], str | None]
+    """Why a schedule does not run."""
     measured: tuple[tuple[Words, float], ...] = ()
-    cut: WordsOf | None = None  # the product, where words can cut it
-
-    def stopped(self, words: Words) -> str | None:
-        """Why a schedule does not run."""
-        return "no words cut this product" if self.cut is None else self.cut.unapplied(words)
 
     def to_json(self) -> str:
         """For programs."""
@@ -61,7 +88,7 @@ class Schedules:
                 "route": c.route,
                 "words": spell(c.words),
                 "predicted": {**asdict(c.predicted), "seconds": c.seconds},
-                "runs": self.stopped(c.words) is None,
+                "runs": self.unapplied(c.words) is None,
                 "current": c.words == self.current,
                 "measured_s": took.get(c.words),
             }
@@ -70,70 +97,109 @@ class Schedules:
         return json.dumps({"problem": asdict(self.problem), "candidates": rows}, indent=1)
 
     def __str__(self) -> str:
-        return "\n".join(("".join(_heading(self)), "", *_rows(self), "", *_refusals(self)))
+        rows = (*_rows(self), "") if self.candidates else ()
+        return "\n".join((*self.screen.heading, "", *rows, *self.screen.refusals))
 
 
-def _heading(found: Schedules) -> tuple[str, ...]:
+def _heading(p: Problem, target: Target, peak: float, on: str, also: str = "") -> tuple[str, ...]:
     """The product, the machine, and what its best instruction could do."""
-    p, t = found.problem, found.target
     batch = f"{p.batch} x " if p.batch > 1 else ""
     left = "A" if p.a_unit == "k" else "Aᵀ"
     right = "B" if p.b_unit == "n" else "Bᵀ"
     kind = p.dtypes[0] if p.dtypes[0] == p.dtypes[2] else f"{p.dtypes[0]} into {p.dtypes[2]}"
-    peak = max(row_of(p, c.words, t).macs_per_cycle(t) for c in found.candidates) * t.clock_hz
-    threads = f"{p.threads} thread{'s' if p.threads > 1 else ''}"
+    rate = f"{seconds(2 * p.macs / peak)} at {amount(peak)} a second"
     return (
-        f"{batch}{left}[{p.m}, {p.k}] · {right}[{p.k}, {p.n}], {kind}, on {t.name}, {threads}\n",
-        f"{amount(2 * p.macs)} operations; {seconds(p.macs / peak / p.threads)} at",
-        f" {amount(2 * peak * p.threads)} a second",
+        f"{batch}{left}[{p.m}, {p.k}] · {right}[{p.k}, {p.n}], {kind}, on {target.name}{on}",
+        f"{amount(2 * p.macs)} operations{also}; {rate}",
     )
 
 
 def _rows(found: Schedules) -> Iterator[str]:
     """Each candidate: what it takes, what it reads, whether it runs, and why not it."""
-    took, best = dict(found.measured), found.candidates[0]
-    yield "    seconds    measured   loads  level 1  level 2  level 3   memory  words"
+    took, best, screen = dict(found.measured), found.candidates[0], found.screen
+    yield f"    seconds    measured   {screen.titles}  words"
     for number, c in enumerate(found.candidates, 1):
-        p = c.predicted
-        read = "".join(f"{amount(x):>9}" for x in p.bytes)
         measured = seconds(took[c.words]) if c.words in took else ""
-        numbers = f"{seconds(c.seconds):<10} {measured:<10} {p.loads:>5.2f}{read}"
+        numbers = f"{seconds(c.seconds):<10} {measured:<10} {screen.numbers(c.predicted)}"
         yield f"{number:>2}  {numbers}  {spell(c.words)}"
-        stopped = found.stopped(c.words)
+        stopped = found.unapplied(c.words)
         said = [c.route, "what the compiler takes now" if c.words == found.current else ""]
         said.append(f"does not run yet: {stopped}" if stopped else "")
-        said.append("" if c is best else why_not(best, c))
+        said.append("" if c is best else why_not(best, c, screen.parts))
         yield f"    {'; '.join(filter(None, said))}"
 
 
-def why_not(best: Candidate, other: Candidate) -> str:
+def why_not(best: Offered, other: Offered, parts: tuple[tuple[str, str], ...]) -> str:
     """What makes a schedule slower than the best one."""
     if other.seconds <= best.seconds * 1.001:
         return "as fast as the first"
-    parts = (
-        ("arithmetic and loads", "core_s"), ("reads", "wait_s"),
-        ("lines of rows that lie apart", "line_s"), ("writes of sums", "write_s"),
-        ("copies", "pack_s"), ("starts and barriers", "start_s"),
-    )  # fmt: skip
     more = [
         (getattr(other.predicted, field) - getattr(best.predicted, field), name)
         for name, field in parts
     ]
     most, name = max(more)
-    if other.predicted.workers < best.predicted.workers:
-        name = f"{other.predicted.workers} of {best.predicted.workers} workers: {name}"
+    workers, all_of = (getattr(c.predicted, "workers", 1) for c in (other, best))
+    if workers < all_of:
+        name = f"{workers} of {all_of} workers: {name}"
     return f"{other.seconds / best.seconds - 1:.1%} slower: {name} {seconds(max(most, 0.0))} more"
 
 
-def _refusals(found: Schedules) -> Iterator[str]:
-    """The routes that the product has not, and why."""
-    for route in ROUTES:
-        if (said := refused(route, found.problem, found.target)) is not None:
-            yield f"not {route}: {said}"
-
-
-def schedules_of(problem: Problem, target: CpuTarget, levels: Levels) -> Schedules:
+def schedules_of(problem: Problem, target: Target, levels: Levels) -> Schedules:
     """The candidates, and among them what the compiler takes now."""
+    return KINDS[type(target)](problem, target, levels)
+
+
+# a GPU
+
+
+def _on_gpu(problem: Problem, target: GpuTarget, levels: Levels) -> Schedules:
+    kernel = contraction_of(levels)
+    if kernel is None or kernel.schedule is None:
+        screen = Screen(
+            heading=_heading(problem, target, target.f32_flops_per_s, ""), titles=gpu.TITLES,
+            numbers=gpu.numbers, parts=gpu.PARTS, refusals=("no kernel of it multiplies matrices",),
+        )  # fmt: skip
+        return Schedules(problem, screen, (), None, lambda _: None)
+    also = gpu.said_of_factors(kernel)
+    heading = _heading(
+        problem, target, gpu.peak_of(kernel, target), "", f", {also}" if also else ""
+    )
+    taken = predicted_seconds(levels.plan(), target, {})
+    if len(taken) > 1:
+        beside = seconds(sum(s for op, s in taken.items() if op is not kernel))
+        heading = (*heading, f"besides, what makes its factors or finishes it: {beside}")
+    screen = Screen(
+        heading=heading, titles=gpu.TITLES, numbers=gpu.numbers, parts=gpu.PARTS,
+        refusals=tuple(gpu.refusals(kernel, target)),
+    )  # fmt: skip
+    current, found = kernel.schedule.data.words, gpu.gpu_candidates(kernel, target)
+    if not found:
+        (whole,) = (s for op, s in taken.items() if op is kernel)
+        said = f"so it takes {seconds(whole)} by {spell(current)}"
+        screen = replace(screen, refusals=(*screen.refusals, said))
+    return Schedules(problem, screen, found, current, lambda _: None)
+
+
+# a CPU
+
+
+PARTS = (
+    ("arithmetic and loads", "core_s"), ("reads", "wait_s"),
+    ("lines of rows that lie apart", "line_s"), ("writes of sums", "write_s"),
+    ("copies", "pack_s"), ("starts and barriers", "start_s"),
+)  # fmt: skip
+"""Of a prediction, by name."""
+
+
+def _numbers(predicted: Prediction) -> str:
+    read = "".join(f" {amount(x):>8}" for x in predicted.bytes)
+    return f"{predicted.loads:>5.2f}{read}"
+
+
+def _on_cpu(problem: Problem, target: CpuTarget, levels: Levels) -> Schedules:
+    if not usable_rows(problem.dtypes, target):
+        dtype = problem.dtypes[0]
+        raise UsageError(f"--dtype {dtype}: {target.name} has no instruction that multiplies it")
     found = choose_schedule(problem, target)
     kernel = contraction_of(levels)
     schedule = None if kernel is None or kernel.schedule is None else kernel.schedule.data
@@ -147,7 +213,24 @@ def schedules_of(problem: Problem, target: CpuTarget, levels: Levels) -> Schedul
         route = "blocked" if "pack" in spell(current) else "panel"
         mine = Candidate(route, current, predict(problem, current, target))
         found = tuple(sorted((*found, mine), key=lambda c: c.seconds))
-    return Schedules(problem, target, found, current, cut=cut)
+    peak = max(row_of(problem, c.words, target).macs_per_cycle(target) for c in found)
+    threads = f", {problem.threads} thread{'s' if problem.threads > 1 else ''}"
+    heading = _heading(problem, target, 2 * peak * target.clock_hz * problem.threads, threads)
+    refused_routes = (
+        f"not {route}: {said}"
+        for route in ROUTES
+        if (said := refused(route, problem, target)) is not None
+    )
+    screen = Screen(
+        heading=heading, titles="loads  level 1  level 2  level 3   memory",
+        numbers=_numbers, parts=PARTS, refusals=tuple(refused_routes),
+    )  # fmt: skip
+    unapplied = _no_words if cut is None else cut.unapplied
+    return Schedules(problem, screen, found, current, unapplied)
+
+
+def _no_words(_: Words) -> str:
+    return "no words cut this product"
 
 
 def _applied(offered: Iterable[Candidate], cut: WordsOf, problem: Problem) -> tuple[Candidate, ...]:
@@ -161,6 +244,19 @@ def _applied(offered: Iterable[Candidate], cut: WordsOf, problem: Problem) -> tu
 
 
 # the program of a product
+
+
+KINDS: Mapping[type[Target], Callable[[Problem, Any, Levels], Schedules]] = {
+    CpuTarget: _on_cpu,
+    GpuTarget: _on_gpu,
+}
+"""For each kind of machine: product, target, its program -> what is said."""
+
+
+def of_results(dtype: str) -> dict[str, Any]:
+    """Of a problem: what becomes of sums of factors of a dtype, which results are of as well."""
+    narrow = dtype in SUMS and not named_dtype(dtype).is_integer
+    return {"result": dtype, "apart": True} if narrow else {}
 
 
 def program_of(problem: Problem, target: str, threads: int) -> Levels:
@@ -215,15 +311,16 @@ def measured(
     levels: Levels, schedules: Schedules, count: int, said: Callable[[str, float], None]
 ) -> tuple[tuple[Words, float], ...]:
     """Seconds of a call of the first few candidates that run now, in turn."""
-    problem = schedules.problem
-    runs = [c.words for c in schedules.candidates if schedules.stopped(c.words) is None][:count]
+    runs = [c.words for c in schedules.candidates if schedules.unapplied(c.words) is None][:count]
     if schedules.current is not None and schedules.current not in runs:
         runs.append(schedules.current)
+    arrays = inputs_of(schedules.problem)
     functions: list[Callable[..., object]] = []
     for k, words in enumerate(runs):
         said("compiling", k / len(runs))
         functions.append(with_words(levels, words))
-    took = measure(functions, inputs_of(problem), partial(said, "timing in turn"))
+    clock = backend_of(levels.options.target).measure
+    took = clock(functions, arrays, partial(said, "timing in turn"))
     said("", 0.0)
     return tuple(sorted(zip(runs, took, strict=True), key=lambda pair: pair[1]))
 
@@ -244,17 +341,16 @@ def inputs_of(problem: Problem) -> list[np.ndarray[Any, Any]]:
 def of_command_line(args: argparse.Namespace) -> Schedules | str:
     """What `mlc tile` prints. UsageError where the product or the machine is none."""
     problem = problem_of(args)
-    known = {"host": host_target(), **{row.name: row for row in CPUS}}
-    target = known.get(args.target)
-    if target is None:
-        raise UsageError(f"--target {args.target}: expected a processor, {', '.join(known)}")
-    if args.measure and target.isa() != host_target().isa() and args.target != "host":
-        raise UsageError(f"--measure runs on this machine; --target {args.target} may be another")
-    if not usable_rows(problem.dtypes, target):
-        raise UsageError(
-            f"--dtype {args.dtype}: {args.target} has no instruction that multiplies it"
-        )
-    levels = program_of(problem, args.target, problem.threads)
+    target = named(args.target).data
+    if args.threads > 1 and target.launches_grids:
+        raise UsageError(f"--threads {args.threads}: of processors; {args.target} is a GPU")
+    if args.measure:
+        _check_measuring(problem, target, args.target)
+    try:
+        levels = program_of(problem, args.target, problem.threads)
+    except MlcError as error:
+        said = str(error).splitlines()[0]
+        raise UsageError(f"--dtype {args.dtype}: {said}") from None
     found = schedules_of(problem, target, levels)
     kept = [c for k, c in enumerate(found.candidates) if k < args.first or c.words == found.current]
     found = replace(found, candidates=tuple(kept))
@@ -263,11 +359,35 @@ def of_command_line(args: argparse.Namespace) -> Schedules | str:
     return found.to_json() if args.json else found
 
 
+def _check_measuring(problem: Problem, target: Target, name: str) -> None:
+    """UsageError where this machine is another one, or has no room for the product."""
+    if target.launches_grids:
+        try:
+            own = gpu_target()
+        except GpuError as error:
+            raise UsageError(f"--measure: {error}") from None
+    else:
+        own = host_target()
+    if name not in ("host", "cuda") and target.isa() != own.isa():
+        raise UsageError(
+            f"--measure runs on this machine, {own.name}; --target {name} may be another"
+        )
+    sizes = (prod(shape) for shape in (*_shapes(problem), (problem.batch, problem.m, problem.n)))
+    wanted = sum(n * named_dtype(x).bytes for n, x in zip(sizes, problem.dtypes, strict=True))
+    room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if wanted > room:
+        raise UsageError(
+            f"--measure: the product is {amount(wanted)}B; this machine has {amount(room)}B"
+        )
+
+
 def problem_of(args: argparse.Namespace) -> Problem:
     """The product that a command line says."""
     for name in ("m", "n", "k", "batch", "threads", "first"):
         if getattr(args, name) < 1:
             raise UsageError(f"{name} = {getattr(args, name)}; expected 1 or more")
+        if getattr(args, name) > MOST:
+            raise UsageError(f"{name} = {getattr(args, name)}; expected at most {MOST}")
     try:
         named_dtype(args.dtype)
     except TypeError as error:
@@ -275,7 +395,7 @@ def problem_of(args: argparse.Namespace) -> Problem:
     dtype = str(args.dtype)
     return Problem(
         m=args.m, n=args.n, k=args.k, batch=args.batch, threads=args.threads,
-        dtypes=(dtype, dtype, SUMS.get(dtype, dtype)),
+        dtypes=(dtype, dtype, SUMS.get(dtype, dtype)), **of_results(dtype),
         a_unit="m" if "a" in args.transposed else "k",
         b_unit="k" if "b" in args.transposed else "n",
     )  # fmt: skip

@@ -93,7 +93,10 @@ class LoopCosts:
     """A position as a number. Source: as `source`."""
 
     strided_cycles: float = 1.2
-    """An element that is loaded alone. Source: as `source`."""
+    """An element that is loaded alone, beside the next one in its line. Source: as `source`."""
+
+    apart_cycles: float = 2.0
+    """Likewise, where each lies in another line. Source: docs/measurements.md, Cost model."""
 
     conflict_cycles: float = 6.0
     """Likewise, where strides by a power of two share few sets of level 1. Source: as `source`."""
@@ -267,6 +270,7 @@ ZEN3 = LoopCosts(
         "atanh 42 51, div 3 5, pow 88 115, atan2 50 62, mod 13 14, rem 9 10, floor_div 21 26, "
         "hypot 18 10, erf 73 95, erfc 79 106, lgamma 270 140"
     ),
+    apart_cycles=1.5,
     source="measured: AMD EPYC (Zen 3, AVX2), kernels of the model zoo; docs/measurements.md",
 )
 
@@ -275,7 +279,8 @@ MASKS = replace(
     name="masks",
     function_cycles="",
     masked_store_cycles=2.0,
-    source="as zen3, with mask registers: estimate",
+    apart_cycles=2.0,
+    source="as zen3, with mask registers: estimate; apart_cycles measured on a Zen 4",
 )
 
 EMERALD_RAPIDS = replace(

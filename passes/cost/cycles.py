@@ -224,8 +224,12 @@ class _Rows:
             return self.loops.turned_cycles * lanes
         argument = self.kernel.inputs[access.argument]
         bytes_apart = abs(stride) * dtype_of(tensor_of(argument).element_type).bytes
-        conflicts = bytes_apart % CONFLICT_BYTES == 0
-        return (self.loops.conflict_cycles if conflicts else self.loops.strided_cycles) * lanes
+        loops = self.loops
+        apart = bytes_apart >= self.target.cache_line_bytes
+        each = max(loops.apart_cycles, loops.strided_cycles) if apart else loops.strided_cycles
+        if bytes_apart % CONFLICT_BYTES == 0:
+            each = max(each, loops.conflict_cycles)
+        return each * lanes
 
 
 def _by_words(kernel: KernelOp, words: Words, sizes: Mapping[str, int], target: CpuTarget) -> float:

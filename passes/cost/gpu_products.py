@@ -1,40 +1,53 @@
-"""Rates of a GPU: of the unit that multiplies a product, and what kernels reach of them."""
+"""What products take on a GPU: by the tiles that their words make, and in streams by a share."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from xdsl.ir import SSAValue
 
+from mlc.dialects.analysis.matmul_axes import contraction_roles, thread_roles
+from mlc.dialects.dims import product
 from mlc.dialects.dtypes import F64, DType, dtype_of
-from mlc.dialects.gpu_products import STAGED
-from mlc.dialects.plan import ScheduleAttr
+from mlc.dialects.plan import Schedule
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.terms import PRODUCTS, OfTermsOp
-from mlc.dialects.tensor.window import ConvOp
-from mlc.dialects.tile.words import Tile
-
-WGMMA = 0.79
-MMA = {"f64": 0.79, "f32": 0.23, "bf16": 0.3, "f16": 0.3}
-WINDOWS = {"f64": 0.42, "f32": 0.09, "bf16": 0.06, "f16": 0.06}
-"""
-Share of the unit's peak that kernels reach, of `mma.sync` by dtype of the factors, and likewise of
-convolutions. Measured: docs/measurements.md, "Products by tensor cores on a GPU"
-"""
+from mlc.passes.gpu.predict import WGMMA, GpuProduct, gpu_product, product_seconds
+from mlc.passes.gpu.tiles import ProductSizes
 
 
-def product_flops_per_s(op: Product, schedule: ScheduleAttr | None, target: GpuTarget) -> float:
-    """Operations a second of a product that has this schedule."""
-    words = schedule.data if schedule is not None else None
-    if words is not None and any(isinstance(word, Tile) for word in words.cuts):
-        dtype = min((_given(x) for x in op.operands), key=lambda x: x.bytes)
-        return WGMMA * target.tensor_flops_per_s(dtype) / _products(op)
-    if words is not None and words.stage is not None and words.stage.mma:
-        dtype = STAGED[words.stage.mma]
-        shares = WINDOWS if isinstance(op, ConvOp) else MMA
-        return shares[dtype.name] * target.tensor_flops_per_s(dtype)
-    return flops_per_s(op.summand(), target)
+def seconds_of_product(
+    op: Product, schedule: Schedule | None, sizes: Mapping[str, int], target: GpuTarget
+) -> float:
+    """Of a product that is a kernel's, by the words that cut it; by the cores where none do."""
+    values = values_of(op, schedule, sizes) if schedule is not None else None
+    if values is None or schedule is None or not (schedule.cuts or schedule.stage):
+        return op.WEIGHT * op.cost().flops.evaluate(sizes) / flops_per_s(op.summand(), target)
+    return product_seconds(values, schedule, target)
+
+
+def seconds_in_stream(op: Product, sizes: Mapping[str, int], target: GpuTarget) -> float:
+    """Of a product of a stream, whose tiles hide one another's ends."""
+    rate = WGMMA * target.tensor_flops_per_s(_factor(op)) / _products(op)
+    return op.WEIGHT * op.cost().flops.evaluate(sizes) / (rate or flops_per_s(op.dtype, target))
+
+
+def values_of(op: Product, schedule: Schedule, sizes: Mapping[str, int]) -> GpuProduct | None:
+    """
+    A product of these sizes by values alone, its rows and columns those of the tiles of a schedule;
+    None where it is none of matrices.
+    """
+    stage, known = schedule.stage, op.sizes()
+    threads = not schedule.cuts and stage is not None and not stage.mma
+    roles = thread_roles(op) if threads else contraction_roles(op)
+    if roles is None:
+        return None
+    words = (roles.batch, roles.m, roles.n, roles.k)
+    extents = [product(known[c] for c in word).evaluate(sizes) for word in words]
+    return gpu_product(op, ProductSizes(*extents), _factor(op), terms=_products(op))
 
 
 def flops_per_s(dtype: DType, target: GpuTarget) -> float:
@@ -42,8 +55,12 @@ def flops_per_s(dtype: DType, target: GpuTarget) -> float:
     return target.f64_flops_per_s if dtype is F64 else target.f32_flops_per_s
 
 
+def _factor(op: Product) -> DType:
+    """Of both factors' elements, before a conversion; the narrower one."""
+    return min(map(_given, op.operands), key=lambda x: x.bytes)
+
+
 def _given(value: SSAValue) -> DType:
-    """Of a factor's elements, before a conversion."""
     op = value.owner
     given = op.operands[0] if isinstance(op, ConvertOp | OfTermsOp) else value
     return dtype_of(tensor_of(given).element_type)

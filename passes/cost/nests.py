@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from xdsl.ir import Block, BlockArgument, SSAValue
 
@@ -13,10 +13,11 @@ from mlc.dialects.cost import CostAttr
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.tensor.control import ControlOp
+from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
-from mlc.dialects.tensor.placing import DynamicSliceOp
+from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
+from mlc.passes.cost.chains import array_of
 
 ONE = Dim.const(1)
 
@@ -32,27 +33,50 @@ def nest_cost(kernel: KernelOp) -> CostAttr:
     return CostAttr((flops, total, written))
 
 
-def nest_reads(kernel: KernelOp) -> dict[SSAValue, Dim]:
-    """Bytes of each input: of the elements that all trips read, but no more than it has."""
-    return _reads(kernel, largest_in(kernel))
+def nest_reads(kernel: KernelOp, over: Collection[int] = ()) -> dict[SSAValue, Dim]:
+    """
+    Bytes of each input: of the elements that all trips read, but no more than it has. What the
+    loop begins with is all read, unless it lies where the result does: the inputs in `over`.
+    """
+    return _reads(kernel, largest_in(kernel), over)
 
 
-def _reads(kernel: KernelOp, largest: Largest) -> dict[SSAValue, Dim]:
+def nest_writes(kernel: KernelOp) -> Sequence[Dim]:
+    """Bytes of each result: of the elements that all trips store, but no more than it has."""
+    largest, loop = largest_in(kernel), loop_of(kernel.block)
+    assert loop is not None
+    stored = dict[SSAValue, Dim]()
+    for op, times in _runs(kernel.block, ONE, largest):
+        if isinstance(op, DynamicUpdateOp):
+            elements = _product(shape_of(op.update.type), largest)
+            size = times * elements * dtype_of(tensor_of(op.result).element_type).bytes
+            array = array_of(op.result)
+            stored[array] = stored.get(array, Dim.const(0)) + size
+    found: list[Dim] = []
+    for out, value in zip(kernel.outs, yield_of(kernel.block).values, strict=True):
+        whole, part = bytes_of(out.type), stored.get(array_of(value), Dim.const(0))
+        few, limit = part.constant, whole.constant
+        found.append(part if few is not None and limit is not None and few < limit else whole)
+    return found
+
+
+def _reads(kernel: KernelOp, largest: Largest, over: Collection[int] = ()) -> dict[SSAValue, Dim]:
     read = dict[SSAValue, Dim]()
     for op, times in _runs(kernel.block, ONE, largest):
-        for k, x in enumerate(op.operands):
+        for k, given in enumerate(op.operands):
+            part = isinstance(op, SliceOp | DynamicSliceOp) and k == 0
+            x = array_of(given) if part else given
             if isinstance(x, BlockArgument) and x.block is kernel.block and not is_number(x):
-                part = isinstance(op, SliceOp | DynamicSliceOp) and k == 0
                 elements = _product(shape_of(op.results[0].type if part else x.type), largest)
                 size = times * elements * dtype_of(tensor_of(x).element_type).bytes
                 read[x] = read.get(x, Dim.const(0)) + size
     loop = loop_of(kernel.block)
     assert loop is not None
-    for x in kernel.block.args:
+    for k, x in enumerate(kernel.block.args):
         whole, part = bytes_of(x.type), read.get(x, Dim.const(0))
         few, limit = part.constant, whole.constant
         fewer = few is not None and limit is not None and few < limit
-        read[x] = part if fewer and x not in loop.starts else whole
+        read[x] = part if fewer and (k in over or x not in loop.starts) else whole
     return read
 
 

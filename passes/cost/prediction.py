@@ -20,7 +20,7 @@ from mlc.dialects.tensor.tiles import bounds_of
 from mlc.dialects.tile.kernel import CallOp, called
 from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
 from mlc.passes.cost.cycles import kernel_cycles
-from mlc.passes.cost.gpu_products import flops_per_s, product_flops_per_s
+from mlc.passes.cost.gpu_products import flops_per_s, seconds_in_stream, seconds_of_product
 from mlc.passes.cost.model import kernel_cost
 from mlc.passes.cost.ops import at_peak, point_cost
 from mlc.passes.cost.streams import Traffic, work_of_traffic
@@ -116,13 +116,15 @@ def _launched(
 ) -> Predicted:
     streams = holds_streams(op)
     ops = (StreamBlock.of_kernel(op) if streams else op).block.ops
+    schedule = op.schedule.data if op.schedule is not None else None
     multiplied, rest = 0.0, 0.0
     for x in (x for x in ops if isinstance(x, TensorOp)):
-        work = x.WEIGHT * x.cost().flops.evaluate(sizes)
-        if isinstance(x, Product):
-            multiplied += work / product_flops_per_s(x, op.schedule, target)
+        if isinstance(x, Product) and streams:
+            multiplied += seconds_in_stream(x, sizes, target)
+        elif isinstance(x, Product):
+            multiplied += seconds_of_product(x, schedule, sizes, target)
         else:
-            rest += work / flops_per_s(x.dtype, target)
+            rest += x.WEIGHT * x.cost().flops.evaluate(sizes) / flops_per_s(x.dtype, target)
     # streams compute what is no product while others are multiplied
     core = round(ATTO * (max(multiplied, rest) if streams else multiplied + rest))
     read, written = (

@@ -32,7 +32,7 @@ from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.model import bytes_read, written_by
-from mlc.passes.cost.nests import nest_reads
+from mlc.passes.cost.nests import nest_reads, nest_writes
 from mlc.passes.cost.streams import Stream, Traffic
 
 LINE_BYTES = 64
@@ -104,7 +104,10 @@ class _Touching:
     def of(self, op: KernelOp) -> list[_Touch]:
         """The buffers that a kernel reads and writes."""
         sizes, found = sizes_at(op, self.sizes), list[_Touch]()
-        strided, all_read = _strided(op), nest_reads(op) if op.is_nest else {}
+        strided, groups = _strided(op), [self.places.group(out) for out in op.outs]
+        # a nest that stores into what it was given moves no more than its trips touch
+        over = [k for k, x in enumerate(op.inputs) if op.is_nest and self.places.group(x) in groups]
+        all_read = nest_reads(op, over) if op.is_nest else {}
         tiled = op.schedule is not None and op.schedule.data.tile[0] > 0
         for k, (argument, x) in enumerate(zip(op.block.args, op.inputs, strict=True)):
             if k != op.overwritten:
@@ -124,7 +127,9 @@ class _Touching:
         for k, (parts, out) in enumerate(zip(written, op.outs, strict=True)):
             size = bytes_of(out.type).evaluate(sizes)
             moved, positions = sum(bytes_of(x.type).evaluate(sizes) for x in parts), ()
-            where: Hashable = self.places.group(out)
+            where: Hashable = groups[k]
+            if any(self.places.group(op.inputs[n]) is where for n in over):
+                moved = nest_writes(op)[k].evaluate(sizes)
             place = op.buffers.data[k].data if op.buffers is not None else ("input", ())
             if place[0] == "tile":
                 loop = next(enclosing_tiles(op))

@@ -18,7 +18,7 @@ from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, element_dtype
-from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tensor.terms import OfTermsOp
 from mlc.dialects.tile.layout import GROUP_ROWS
@@ -53,9 +53,12 @@ RASTER_ROWS = 2048
 
 def blocks_of(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> Iterator[Words]:
     """The words that a contraction may have, the best first; none where threads multiply it."""
-    sizes = _sizes(kernel, op) if target.multiplies_in_groups else None
-    if sizes is None:
+    if refused_groups(kernel, op, target) is not None:
         return
+    roles = contraction_roles(op)
+    assert roles is not None
+    sizes = known_sizes(op, roles)
+    assert sizes is not None
     narrow = {dtype for dtype in map(element_dtype, kernel.outs) if dtype.bytes == 2}
     terms = [len(terms_of(x)) for x in _rows_first(op)]
     dtype = element_dtype(terms_of(op.lhs)[0])
@@ -139,33 +142,48 @@ def _rows_first(op: ContractOp) -> Sequence[SSAValue]:
     return op.operands[::-1] if roles is not None and roles.swapped else op.operands
 
 
-def _sizes(kernel: KernelOp, op: ContractOp) -> ProductSizes | None:
-    """Of products that suit; None of others."""
+def refused_groups(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> str | None:
+    """Why groups of warps do not multiply a product; None where they do."""
+    if not target.multiplies_in_groups:
+        return f"{target.name} has no groups of warps that multiply (wgmma: sm_90a)"
     roles = contraction_roles(op)
     if roles is None:
-        return None
+        return "it is no product of matrices"
     factors = [terms_of(x) for x in op.operands]
     dtypes = {element_dtype(x) for terms in factors for x in terms}
     outs = {element_dtype(x) for x in kernel.outs}
-    same = len(dtypes) == 1 and dtypes <= _multiplied(kernel) and op.summand() is F32
-    if not same or not outs <= {BF16, F16, F32} or kernel.overwritten is not None:
-        return None
-    (dtype,) = dtypes
-    if not all(_is_memory(x) for terms in factors for x in terms) or not _is_simple(kernel, op):
-        return None
+    if len(dtypes) > 1 or not dtypes <= _multiplied(kernel) or op.summand() is not F32:
+        names = " and ".join(sorted(x.name for x in dtypes))
+        allowed = ", ".join(sorted(x.name for x in _multiplied(kernel)))
+        return f"factors are {names}; they multiply {allowed} into f32"
+    if not outs <= {BF16, F16, F32}:
+        return f"results are {' and '.join(sorted(x.name for x in outs))}; they have bf16, f16, f32"
+    if kernel.overwritten is not None or not _is_simple(kernel, op):
+        return "what becomes of the product is not computed element by element"
+    if not all(_is_memory(x) for terms in factors for x in terms):
+        return "a factor is computed where it is read; they multiply what memory holds"
     if is_strict(kernel) and op.dtype is F32:
-        return None  # the products are exact, their sums are rounded otherwise
+        return "numerics are strict: their sums are rounded otherwise"
     sizes = known_sizes(op, roles)
-    if sizes is None or min(sizes.n, sizes.k) < LEAST:
-        return None
+    if sizes is None:
+        return "a size is a symbol"
+    if min(sizes.n, sizes.k) < LEAST:
+        return f"n = {sizes.n} and k = {sizes.k}: fewer than {LEAST}"
+    (dtype,) = dtypes
     operands, _, _ = op.words()
     if dtype.bytes == 1 and any(word[-1] not in roles.k for word in operands):
-        return None  # such factors lie along the summed axis. SOURCE: PTX ISA, wgmma
+        # SOURCE: PTX ISA, wgmma
+        return "factors of 8 bits must lie along the summed axis"
     lying = [w for w, x in zip(operands, factors, strict=True) if isinstance(x[0], BlockArgument)]
-    return sizes if lies_well(op, lying, dtype) else None
+    if not lies_well(op, lying, dtype):
+        return (
+            f"rows of factors are no multiple of {ALIGNED_BYTES} bytes, or those of results of"
+            f" {RESULTS} elements, which the copy engine wants"
+        )
+    return None
 
 
-def known_sizes(op: ContractOp, roles: ContractionRoles) -> ProductSizes | None:
+def known_sizes(op: Product, roles: ContractionRoles) -> ProductSizes | None:
     """Of a product; None where one is a symbol."""
     known = op.sizes()
     words = (roles.batch, roles.m, roles.n, roles.k)

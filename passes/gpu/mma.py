@@ -47,22 +47,13 @@ SLOTS = {2: 2, 8: 3}  # tiles that asynchronous copies fill, by bytes of a facto
 
 def warps_of(op: Product, target: GpuTarget) -> Iterator[Stage]:
     """The tiles, the best first; none where tensor cores do not multiply such factors, or few."""
-    roles, dtype = contraction_roles(op), _multiplied(op, target)
-    if roles is None or dtype is None:
+    if refused_warps(op, target) is not None:
         return
-    known = op.sizes()
-    sizes = [product(known[c] for c in word).constant for word in (roles.m, roles.n, roles.k)]
-    if any(size is not None and size < LEAST for size in sizes):
-        return
-    (m, n, _), batches = sizes, product(known[c] for c in roles.batch).constant
-    large, small = TILES[dtype.bytes]
-    large = WINDOWS if isinstance(op, ConvOp) else large
-    fills = False
-    if m is not None and n is not None and batches is not None:
-        many, most = (batches * -(-m // tile[0]) * -(-n // tile[1]) for tile in (large, small))
-        if most * FEW < target.sm_count:
-            return
-        fills = many >= target.sm_count
+    dtype = _multiplied(op, target)
+    assert dtype is not None
+    large, small = _tiles_of(op, dtype)
+    many = _count(op, large)
+    fills = many is not None and many >= target.sm_count
     depth, slots, mma = STAGED_BYTES // dtype.bytes, 0, _name(dtype, target)
     resident = RESIDENT
     if isinstance(op, ConvOp):
@@ -73,6 +64,53 @@ def warps_of(op: Product, target: GpuTarget) -> Iterator[Stage]:
         stage = Stage(rows, columns, depth, rows=high, columns=wide, resident=resident, mma=mma)
         room = target.declared_bytes_per_block // _staged_bytes(stage, op, dtype)
         yield replace(stage, slots=min(slots, room) if min(slots, room) > 1 else 0)
+
+
+def refused_warps(op: Product, target: GpuTarget) -> str | None:
+    """Why warps do not multiply a product by tensor cores; None where they do."""
+    roles, dtype = contraction_roles(op), _multiplied(op, target)
+    if roles is None:
+        return "it is no product of matrices"
+    if dtype is None:
+        if target.compute_capability < FIRST or "mma" not in target.tensor_core_kinds:
+            return f"{target.name} has no tensor cores that warps use here (from sm_{FIRST} on)"
+        if numerics_of(op) == "strict" or op.rounds is not None:
+            return "numerics are strict: their sums are rounded otherwise"
+        if _is_tf32(op):
+            return "factors are f32, which they round to tf32: numerics='fast'"
+        names = " and ".join(sorted({_given(x).name for x in op.operands}))
+        return f"factors are {names} into {op.dtype.name}; they multiply bf16, f16 and f64"
+    known = op.sizes()
+    sizes = [product(known[c] for c in word).constant for word in (roles.m, roles.n, roles.k)]
+    if any(size is not None and size < LEAST for size in sizes):
+        m, n, k = sizes
+        return f"m = {m}, n = {n} and k = {k}: one is less than {LEAST}"
+    most = _count(op, _tiles_of(op, dtype)[1])
+    if most is not None and most * FEW < target.sm_count:
+        return f"{most} tiles for {target.sm_count} multiprocessors: threads divide it among more"
+    return None
+
+
+def _is_tf32(op: Product) -> bool:
+    """Whether tensor cores would round what they multiply."""
+    return op.dtype is F32 and {_given(x) for x in op.operands} == {F32}
+
+
+def _tiles_of(op: Product, dtype: DType) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The large one and the small one."""
+    large, small = TILES[dtype.bytes]
+    return WINDOWS if isinstance(op, ConvOp) else large, small
+
+
+def _count(op: Product, tile: tuple[int, ...]) -> int | None:
+    """Tiles of all results; None where a size is a symbol."""
+    roles, known = contraction_roles(op), op.sizes()
+    assert roles is not None
+    m, n = (product(known[c] for c in word).constant for word in (roles.m, roles.n))
+    batches = product(known[c] for c in roles.batch).constant
+    if m is None or n is None or batches is None:
+        return None
+    return batches * -(-m // tile[0]) * -(-n // tile[1])
 
 
 def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) -> str | None:

@@ -20,15 +20,22 @@ from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.order import Order
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
-from mlc.lazy_dataclass import dataclass
-from mlc.passes.gpu.block import blocks_of
+from mlc.passes.gpu.block import blocks_of, known_sizes
 from mlc.passes.gpu.mma import warps_of
+from mlc.passes.gpu.predict import (
+    BLOCK_THREADS,
+    OF_WINDOWS,
+    PARTS,
+    STAGED,
+    gpu_product,
+    product_seconds,
+)
 from mlc.passes.gpu.rows import rows_of
 from mlc.passes.gpu.stream import choose_words
+from mlc.passes.gpu.tiles import ProductSizes
 from mlc.passes.tile.stream_block import StreamBlock, holds_streams
 
 ACCESS_BYTES = 16  # the widest load or store of one thread. Source: PTX ISA, ld
-BLOCK_THREADS = 256  # 8 blocks fill an SM of 2048 threads at up to 32 registers each
 MOST_LANES = 8  # of a vector: bytes take half an access, so that code stays short
 WARP_ROW = 1024  # elements up to which a warp, or part of it, reduces a row: two vectors a thread
 ROW_UNROLL = 4  # vectors that a thread reads at once along a row; half where states are pairs
@@ -37,32 +44,14 @@ COLUMN_UNROLL = 4  # rows that such a thread reads at once
 BLOCKS_PER_SM = 2  # from which on columns are not cut into shares of their rows
 CELL_UNROLL = 4  # vectors of a thread, where that leaves enough blocks
 CELL_UNROLLS = (1, 2, CELL_UNROLL, 8)
+FEWEST = 4  # rows and columns of a tile of threads
 LARGE_TILE = 1024  # rows and columns from which a block multiplies 128 x 128
 PAIR = 2  # sums side by side that a thread of a warp's product has
 DEPTH = 16  # summed elements that a block stages at once
 SLOTS, RESIDENT = 2, 2
 """Tiles of a product that are staged at once, and blocks of a multiprocessor: the second multiplies
 while the first waits. Measured: docs/measurements.md, products of f32 on a GPU"""
-STAGED = ((128, 128, 1.0), (64, 128, 1.06), (64, 64, 1.25))
-"""Rows and columns of what is staged so, and time for a sum. Measured: as above"""
-ALONE = 1.17  # times as long a block takes of which a multiprocessor has one. Measured: as above
-PLAIN, READ, READ_WINDOWS = 1.2, 10.0, 18.0
-"""Time for a sum where threads read what comes next, and for what they read: of a convolution they
-compute more places. Measured: as above"""
-PARTS = (
-    (64, 64, 1, 16, 1.4), (64, 32, 2, 32, 1.4), (64, 16, 4, 32, 1.4), (32, 32, 4, 32, 1.4),
-    (32, 16, 8, 32, 1.6), (16, 16, 16, 64, 2.0),
-)  # fmt: skip
-"""
-Rows and columns of a tile, parts of the threads, what they stage, and time for a sum. Measured: as
-above
-"""
-OF_WINDOWS = ((128, 64, 1, 16, 1.1), (64, 128, 1, 16, 1.1))
-"""The same of convolutions alone: products of such a size copy their tiles. Measured: as above"""
 MOST_SHARES, LEAST_STEPS = 32, 2  # of the summed elements, and steps of each
-SUM_SECONDS, STEP_SECONDS, RESULT_SECONDS = 5.7e-12, 6e-7, 3e-8
-"""Of a sum of a tile where time for one is 1, of a step that waits for memory, and of a result"""
-FOLD_SECONDS, SHARE_SECONDS = 2.5e-6, 1e-11  # to add shares: a kernel, and each element of them
 
 
 def gpu_schedules(nest: Nest | None, kernel: KernelOp, target: GpuTarget) -> Iterator[Schedule]:
@@ -104,95 +93,68 @@ def _by_warps(op: Product, target: GpuTarget) -> Iterator[Schedule]:
         yield Schedule((Vector(PAIR), Threads(BLOCK_THREADS), stage))
 
 
+def refused_threads(op: Product) -> str | None:
+    """Why a block's threads keep no tile of a product; None where they do."""
+    roles = thread_roles(op)
+    if roles is None:
+        return "it is no product of matrices"
+    if op.dtype.kind == "bool":
+        return "bool is no sum"
+    sizes = op.sizes()
+    m, n = (product(sizes[c] for c in word).constant for word in (roles.m, roles.n))
+    if (m is not None and m < FEWEST) or (n is not None and n < FEWEST):
+        few = [f"{x} = {y}" for x, y in (("m", m), ("n", n)) if y is not None and y < FEWEST]
+        return f"{' and '.join(few)}: fewer than {FEWEST}, so it is a reduction like others"
+    return None
+
+
 def _by_threads(op: Product, target: GpuTarget, order: Order) -> Iterator[Schedule]:
     """The tiles of a matrix product that a block keeps in registers; none where there is none."""
     roles = thread_roles(op)
-    if roles is None or op.dtype.kind == "bool":
+    if roles is None or refused_threads(op) is not None:
         return
     sizes = op.sizes()
-    m, n, k = (product(sizes[c] for c in word).constant for word in (roles.m, roles.n, roles.k))
-    if (m is not None and m < 4) or (n is not None and n < 4):
-        return
+    m, n = (product(sizes[c] for c in word).constant for word in (roles.m, roles.n))
     large = m is not None and n is not None and min(m, n) >= LARGE_TILE and op.dtype.bytes == 4
     block, tile = (128, 8) if large else (64, 4)
-    batches = product(sizes[c] for c in roles.batch).constant
-    known = _known(batches, m, n, k)
+    known = known_sizes(op, roles)
+    axis = len(op.words()[1]) - 1
     found = [
-        *_plain(op, block, tile),
-        *_staged(op, known, block, target),
-        *_in_parts(op, known, order, target),
+        _schedule(stage, share, axis, op.summand().bytes)
+        for stage, share in (
+            *_plain(op, block, tile),
+            *_staged(op, known, block, target),
+            *_in_parts(op, known, order, target),
+        )
     ]
     if known is not None:
-        found.sort(key=lambda x: x.seconds(known, target))
-    axis = len(op.words()[1]) - 1
-    for x in found:
-        yield x.with_registers(op.summand().bytes).schedule(axis)
+        values = gpu_product(op, known, op.summand())
+        found.sort(key=lambda x: product_seconds(values, x, target))
+    yield from found
 
 
-@dataclass(frozen=True)
-class Extents:
-    """Batches, rows, columns and summed elements of a product."""
-
-    batches: int
-    m: int
-    n: int
-    k: int
-
-
-def _known(batches: int | None, m: int | None, n: int | None, k: int | None) -> Extents | None:
-    if batches is None or m is None or n is None or k is None:
-        return None
-    return Extents(batches, m, n, k)
+def _schedule(cut: Stage, share: int, axis: int, item: int) -> Schedule:
+    """
+    The words that cut so; `axis`: the last of the result. With a number of blocks where ptxas would
+    rather spill some numbers than have a block less: sums of 64 bits, and tiles that
+    threads divide.
+    """
+    resident = RESIDENT if item == 8 else RESIDENT + 1 if item < 8 and cut.parts else 0
+    stage = replace(cut, resident=cut.resident or resident)
+    shares = (Share(share),) if share else ()
+    lanes = 1 if stage.parts else 4
+    return Schedule((Vector(lanes, axis), *shares, Threads(BLOCK_THREADS), stage))
 
 
-@dataclass(frozen=True)
-class _Cut:
-    """A way to cut a product for blocks, and the time of one of its sums, and of what is read."""
-
-    stage: Stage
-    each: float
-    read: tuple[float, float] = (0.0, 0.0)  # of a row, and of a column
-    share: int = 0
-
-    def with_registers(self, item: int) -> _Cut:
-        """
-        With a number of blocks where ptxas would rather spill some numbers than have a block less:
-        sums of 64 bits, and tiles that threads divide.
-        """
-        cut = self.stage
-        resident = RESIDENT if item == 8 else RESIDENT + 1 if item < 8 and cut.parts else 0
-        return replace(self, stage=replace(cut, resident=cut.resident or resident))
-
-    def schedule(self, axis: int) -> Schedule:
-        """The words that cut so; `axis`: the last of the result."""
-        shares = (Share(self.share),) if self.share else ()
-        lanes = 1 if self.stage.parts else 4
-        return Schedule((Vector(lanes, axis), *shares, Threads(BLOCK_THREADS), self.stage))
-
-    def seconds(self, sizes: Extents, target: GpuTarget) -> float:
-        """
-        Until the multiprocessor that has most blocks is done. A block that reads one tile after the
-        other waits for each.
-        """
-        cut, k = self.stage, self.share or sizes.k
-        shares = -(-sizes.k // k) if k else 1
-        blocks = shares * sizes.batches * -(-sizes.m // cut.m) * -(-sizes.n // cut.n)
-        count = max(-(-blocks // target.sm_count), ALONE)
-        step = cut.m * cut.n * self.each + cut.m * self.read[0] + cut.n * self.read[1]
-        sums = count * step * k * SUM_SECONDS
-        waits = 0.0 if cut.slots else -(-k // cut.k) * STEP_SECONDS
-        results = count * cut.m * cut.n / BLOCK_THREADS * RESULT_SECONDS
-        again = shares * sizes.batches * sizes.m * sizes.n * SHARE_SECONDS + FOLD_SECONDS
-        return max(sums, waits) + results + (again if shares > 1 else 0.0)
-
-
-def _plain(op: Product, block: int, tile: int) -> Iterator[_Cut]:
+def _plain(op: Product, block: int, tile: int) -> Iterator[tuple[Stage, int]]:
     """Tiles whose results are stored in fours, side by side in memory."""
     if isinstance(op, ContractOp):
-        yield _Cut(Stage(block, block, DEPTH, rows=tile, columns=tile), PLAIN, (READ, READ))
+        yield Stage(block, block, DEPTH, rows=tile, columns=tile), 0
 
 
-def _staged(op: Product, sizes: Extents | None, least: int, target: GpuTarget) -> Iterator[_Cut]:
+def _staged(
+    op: Product, sizes: ProductSizes | None, least: int, target: GpuTarget
+) -> Iterator[tuple[Stage, int]]:
     """
     Tiles that are staged by asynchronous copies, where those of `least` rows and columns divide a
     product whose factors are copied as they lie.
@@ -203,26 +165,29 @@ def _staged(op: Product, sizes: Extents | None, least: int, target: GpuTarget) -
         return
     if sizes.m % least or sizes.n % least:
         return
-    for rows, columns, each in STAGED:
+    for rows, columns, _ in STAGED:
         if sizes.m % rows == 0 and sizes.n % columns == 0:
-            tile = Stage(
-                rows, columns, DEPTH, rows=rows // 16, columns=columns // 16, slots=SLOTS,
-                resident=RESIDENT,
+            yield (
+                Stage(
+                    rows, columns, DEPTH, rows=rows // 16, columns=columns // 16, slots=SLOTS,
+                    resident=RESIDENT,
+                ),
+                0,
             )  # fmt: skip
-            yield _Cut(tile, each)
 
 
 def _in_parts(
-    op: Product, sizes: Extents | None, order: Order, target: GpuTarget
-) -> Iterator[_Cut]:
-    """Small tiles whose summed elements a block's threads, and several blocks, divide."""
+    op: Product, sizes: ProductSizes | None, order: Order, target: GpuTarget
+) -> Iterator[tuple[Stage, int]]:
+    """
+    Small tiles whose summed elements a block's threads, and several blocks, divide: elements of a
+    share, where there are several.
+    """
     item = op.summand().bytes
     if sizes is None or order != "any" or op.summand().kind == "complex":
         return
-    windows, roles = not isinstance(op, ContractOp), thread_roles(op)
-    first, second = READ_WINDOWS if windows else READ, READ
-    read = (second, first) if roles is not None and roles.swapped else (first, second)
-    for rows, columns, parts, deep, each in (*OF_WINDOWS, *PARTS) if windows else PARTS:
+    windows = not isinstance(op, ContractOp)
+    for rows, columns, parts, deep, _ in (*OF_WINDOWS, *PARTS) if windows else PARTS:
         least = max(parts, BLOCK_THREADS // min(rows, columns))
         depths = (deep >> n for n in range(8) if deep >> n >= least)
         shared = ((n, item * (n * (rows + columns + 8) + parts * rows * columns)) for n in depths)
@@ -231,13 +196,13 @@ def _in_parts(
         )
         high = rows * columns * parts // (4 * BLOCK_THREADS)
         stage = Stage(rows, columns, depth, rows=high, columns=4, parts=parts)
-        yield _Cut(stage, each, read)
+        yield stage, 0
         blocks = sizes.batches * -(-sizes.m // rows) * -(-sizes.n // columns)
         most = min(MOST_SHARES, sizes.k // (LEAST_STEPS * depth))
         wanted = min(most, 4 * target.sm_count // max(blocks, 1))
         if wanted > 1:
             share = -(-sizes.k // wanted)
-            yield _Cut(stage, each, read, -(-share // depth) * depth)
+            yield stage, -(-share // depth) * depth
 
 
 def _reduction(nest: Nest, lanes: int, target: GpuTarget) -> Schedule:

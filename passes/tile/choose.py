@@ -30,8 +30,8 @@ from mlc.dialects.tile.words import (
     Words,
 )
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.tile.operands import STREAMS
 from mlc.passes.tile.predict import (
-    STREAMS,
     Prediction,
     Problem,
     predict,

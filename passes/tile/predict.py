@@ -8,11 +8,9 @@ counts into the level above and not into the level itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
-from math import ceil, gcd, inf, log2, prod
+from math import ceil, inf, log2, prod
 
-from mlc.cached_property import cached_property
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic, row_named, rows_of
@@ -30,14 +28,10 @@ from mlc.dialects.tile.words import (
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.streams import first_access_s, line_s
 from mlc.passes.cost.work import ATTO, Bytes, Work, clock, cycle_s, of_seconds
-from mlc.passes.tile.loads import Nest, nest_of_worker
+from mlc.passes.tile.loads import nest_of_worker
+from mlc.passes.tile.operands import PAGES, STREAMS, Operands
 from mlc.passes.tile.problem import Problem
-from mlc.passes.tile.steps import row_addresses, step_cycles, step_shape
-
-# SOURCE: Intel and AMD optimization guides; Arm Neoverse N1 and V1 guides.
-PAGE_CYCLES = 7.0  # a page that the first of two translation buffers lacks
-PAGES = 64  # that it holds
-STREAMS = 16  # rows that prefetchers follow at once: half of those that they may
+from mlc.passes.tile.steps import TILE_LOAD_CYCLES, row_addresses, step_cycles, step_shape
 
 ALIGNED = 16  # bytes that a caller's arrays are aligned to at least
 FIRST_LINES = 4  # of a run of lines, what nothing has asked for before they are needed
@@ -113,28 +107,16 @@ def _holds(row: Intrinsic, operand: int, dtype: str) -> bool:
     return wanted == dtype or wanted in _WIDER.get(dtype, ()) or shifted
 
 
-class _Walk:
+class _Walk(Operands):
     """One worker's nest, walked once."""
-
-    def __init__(
-        self, problem: Problem, words: Words, target: CpuTarget, row: Intrinsic, tile: Register,
-        nest: Nest, workers: int,
-    ) -> None:  # fmt: skip
-        self.problem, self.words, self.target = problem, words, target
-        self.row, self.tile, self.nest, self.workers = row, tile, nest, workers
-        self.packed = {w.operand for w in words if isinstance(w, Pack)}
-        source = dict(zip("abc", (named_dtype(x).bytes for x in problem.dtypes), strict=True))
-        held = dict(zip("abc", (named_dtype(x).bytes for x in row.dtypes), strict=True))
-        self.source = source
-        self.item = {x: held[x] if x in self.packed else source[x] for x in "abc"}
-        self.footprints = nest.footprints(self.item)
 
     def prediction(self) -> Prediction:
         steps, instructions, cycles, loads = self.tile_step()
         read, read_s = self.reads()
         loops = self.target.loops
         around = loops.tile_start_cycles + self.guarded() * loops.tile_edge_cycles
-        core = (steps * cycles + self.tiles() * around) * cycle_s(self.target)
+        around = self.tiles() * around + self.begun_again()
+        core = (steps * cycles + around) * cycle_s(self.target)
         packing = sum(self.packing(word) for word in self.words if isinstance(word, Pack))
         waiting, lines = max(self.beside(read_s), self.late(core, read_s)), self.lines()
         sums, starts, costs = self.writes(), self.starts(), clock(self.target, self.workers)
@@ -169,12 +151,19 @@ class _Walk:
 
     # arithmetic ------------------------------------------------------------------------------
 
-    def tiles(self) -> float:
-        """Register tiles, one for each block of the summed axis."""
-        total = 1.0
-        for loop in self.nest.loops[:-1]:
-            total *= loop.trips
-        return total
+    def begun_again(self) -> float:
+        """
+        Cycles of sums that register tiles load again, for each block of the summed axis but one.
+        That vectors are stored each time is part of a tile's start; tile registers are stored row
+        by row.
+        """
+        blocks = prod(loop.trips for loop in self.nest.loops[:-1] if loop.axis == "k")
+        rows, columns = step_shape(self.row, self.tile)
+        sums = rows * columns * self.row.shape[0]
+        each = self.target.loops.load_issue_cycles
+        if self.row.in_tiles:
+            each = TILE_LOAD_CYCLES / self.row.shape[0] + self.target.loops.store_cycles
+        return self.tiles() * (1 - 1 / blocks) * sums * each
 
     def tile_step(self) -> tuple[float, int, float, int]:
         """Steps along the summed axis, and of one: instructions, cycles and load instructions."""
@@ -197,116 +186,6 @@ class _Walk:
         return (rows * m * k * self.item["a"] + columns * n * k * self.item["b"]) / (rows + columns)
 
     # memory ----------------------------------------------------------------------------------
-
-    @cached_property
-    def capacities(self) -> tuple[float, float, float]:
-        """Of levels 1 to 3, for one worker."""
-        t = self.target
-        sharing = max(1, min(self.workers, t.cores_per_l3))
-        return t.l1d_bytes, t.l2_bytes, (t.l3_bytes or t.l2_bytes) / sharing
-
-    @cached_property
-    def rates(self) -> tuple[float, float, float]:
-        """Bytes each second from level 2, 3 and memory, for one worker."""
-        t = self.target
-        memory = min(t.memory_read_bytes_per_s, t.memory_read_all_cores_bytes_per_s / self.workers)
-        return t.l2_read_bytes_per_s, t.l3_read_bytes_per_s or memory, memory
-
-    @cached_property
-    def into(self) -> Mapping[str, list[float]]:
-        """Of each operand the bytes that come into levels 1, 2 and 3."""
-        return {operand: self._into(operand) for operand in "abc"}
-
-    def _into(self, operand: str) -> list[float]:
-        found: list[float] = []
-        item, waste = self.item[operand], self.waste(operand)
-        whole = self.nest.touched[operand][0] * item if operand == "c" else 0
-        least = min(self.footprints[0], self.copied(operand))
-        of_others = self.of_others(operand)
-        for level, capacity in enumerate(self.capacities):
-            room = capacity * (self.usable(operand) if level == 0 else 1.0)
-            moved = self.nest.moved(operand, room, self.footprints) * item
-            moved -= whole  # the first block writes
-            if least <= capacity and (level == 2 or not of_others):
-                moved = 0  # it lies there already: from the call before, or from the copy
-            found.append(moved * waste * (self.again(operand) if level == 0 else 1.0))
-        return found
-
-    def copied(self, operand: str) -> float:
-        """Bytes of an operand's copy, which lies in the nearest level; else no end."""
-        for k, word in enumerate(self.words):
-            if isinstance(word, Pack) and word.operand == operand:
-                return self.nest.touched[operand][self.depth(k)] * self.item[operand]
-        whole = self.nest.touched[operand][0] * self.item[operand]
-        return whole if operand in self.packed else inf
-
-    def of_others(self, operand: str) -> bool:
-        """Whether what a worker reads was copied by others: it lies in their caches."""
-        teams = [w.team for w in self.words if isinstance(w, Pack) and w.operand == operand]
-        return self.workers > 1 and any(teams)
-
-    def from_others(self, operand: str) -> float:
-        """Seconds more than of level 3, once, of what other workers have just copied."""
-        if not self.of_others(operand):
-            return 0.0
-        whole = self.nest.touched[operand][0] * self.item[operand]
-        return whole * max(0.0, self.target.loops.others_byte_s - 1 / self.rates[1])
-
-    def waste(self, operand: str) -> float:
-        """Bytes of the lines that a register tile touches, to those it uses."""
-        unit = {"a": self.problem.a_unit, "b": self.problem.b_unit, "c": "n"}[operand]
-        if operand in self.packed or unit == "k":
-            return 1.0
-        run = {"m": self.tile.m, "n": self.tile.n}[unit] * self.item[operand]
-        line = self.target.cache_line_bytes
-        return ceil(run / line) * line / run
-
-    def usable(self, operand: str) -> float:
-        """The part of level 1 that rows so far apart can fill: a power of two hits few sets."""
-        if operand != "b" or "b" in self.packed or self.problem.b_unit != "n":
-            return 1.0
-        places = self.places(self.problem.n * self.item["b"])
-        return min(1.0, places * self.tile.n * self.item["b"] / self.way())
-
-    def again(self, operand: str) -> float:
-        """
-        How often level 1 takes a line of the rows of a that a register tile walks along: once, or
-        at each step, where more of them hit one set than it holds beside a line of b. Of tile
-        registers' rows, each step a line of its own, there are more than streams: none is there
-        before it is asked for, which costs as much as a second time.
-        """
-        if operand != "a" or "a" in self.packed or self.problem.a_unit != "k":
-            return 1.0
-        if self.row.in_tiles:
-            return 2.0 if self.tile.m > STREAMS else 1.0
-        rows = ceil(self.tile.m / self.places(self.problem.k * self.item["a"]))
-        beyond = max(0, rows - self.target.l1d_ways) / rows
-        steps = self.target.cache_line_bytes / (self.row.shape[2] * self.item["a"])
-        return 1 + beyond * max(0.0, steps - 1)
-
-    def places(self, apart: int) -> int:
-        """Where rows so many bytes apart begin in a way of level 1."""
-        return self.way() // gcd(apart, self.way())
-
-    def way(self) -> int:
-        """Bytes of a way of level 1."""
-        return self.target.l1d_bytes // self.target.l1d_ways
-
-    def reads(self) -> tuple[tuple[int, int, int], float]:
-        """Bytes that levels 2, 3 and memory give, and the seconds of that."""
-        given = [sum(x) for x in zip(*self.given.values(), strict=True)]
-        seconds = sum(x / rate for x, rate in zip(given, self.rates, strict=True))
-        return (round(given[0]), round(given[1]), round(given[2])), seconds + self.pages()
-
-    @cached_property
-    def given(self) -> Mapping[str, tuple[float, float, float]]:
-        """Of each operand the bytes that levels 2, 3 and memory give."""
-        found: dict[str, tuple[float, float, float]] = {}
-        for operand, (first, near, far) in self.into.items():
-            second = min(first, near)
-            third = min(second, far)
-            found[operand] = first - second, second - third, third
-        return found
 
     def beside(self, read_s: float) -> float:
         """Seconds that reads cost beside arithmetic, all of which are there in time."""
@@ -346,14 +225,6 @@ class _Walk:
             if x == "b":
                 total += max(0.0, self.pages() - left)
         return total
-
-    def pages(self) -> float:
-        """Seconds of translations, where b is read in place and its rows lie on many pages."""
-        depth = self.nest.loops[-1].trips * self.row.shape[2]
-        apart = self.problem.n * self.item["b"] >= self.target.page_bytes // 2
-        if "b" in self.packed or self.problem.b_unit != "n" or depth <= PAGES or not apart:
-            return 0.0
-        return self.tiles() * depth * PAGE_CYCLES * cycle_s(self.target)
 
     def lines(self) -> float:
         """
@@ -408,11 +279,30 @@ class _Walk:
         The sums on their way out, once for each block of the summed axis: as far as what
         stays between the blocks, and the whole result in the end.
         """
-        whole = self.nest.touched["c"][0] * self.item["c"]
-        fitting = [level for level, room in enumerate(self.capacities) if whole <= room]
+        elements = self.nest.touched["c"][0]
+        if self.scratch == inf:
+            return self.written(elements * self.item["c"], 0)
+        waiting, results = self.written(self.scratch, elements), self.results(elements)
+        first, second, third, half, memory = map(sum, zip(waiting, results, strict=True))
+        return first, second, third, half, memory
+
+    def results(self, elements: int) -> Bytes:
+        """Once, as far as all of them lie."""
+        size = elements * self.stored
+        fitting = [level for level, room in enumerate(self.capacities) if size <= room]
+        lies = min(fitting, default=3)
+        second, third, memory = (size if level == lies else 0 for level in (1, 2, 3))
+        return 0, second, third, 0, memory
+
+    def written(self, held: float, last: int) -> Bytes:
+        """Of sums in memory of so many bytes; without those of the last block that go elsewhere."""
+        fitting = [level for level, room in enumerate(self.capacities) if held <= room]
         lies = min(fitting, default=3)  # 0: level 1, 3: memory
         rooms = self.capacities[:lies]
-        moved = [self.nest.moved("c", room, self.footprints) * self.item["c"] for room in rooms]
+        moved = [
+            max(0.0, self.nest.moved("c", room, self.footprints) - last) * self.item["c"]
+            for room in rooms
+        ]
         beyond = (*moved[1:], 0.0)
         far = [round(max(0.0, here - there)) for here, there in zip(moved, beyond, strict=False)]
         second, third, memory = (*far, 0, 0, 0)[:3]
@@ -427,13 +317,13 @@ class _Walk:
         columns, rows = self.nest.loops[-3], self.nest.loops[-2]
         goes_on = columns.trips > 1 and rows.trips * self.tile.m <= PAGES
         part, row = (n * self.item["c"] for n in (self.tile.n, self.problem.n))
-        whole = self.nest.touched["c"][0] * self.item["c"]
+        whole = min(self.scratch, self.nest.touched["c"][0] * self.item["c"])
         near = whole <= self.target.l2_bytes or not part < self.target.page_bytes // 2 <= row
         if self.row.in_tiles or goes_on or near:
             return 0.0, 0.0
         run = part / self.target.cache_line_bytes
         first = min(1.0, FIRST_LINES / max(run, 1.0))
-        return self.asked() * first, line_s(whole, self.target)
+        return self.asked() * first, line_s(int(whole), self.target)
 
     def asked(self) -> float:
         """Lines of all register tiles' sums."""
@@ -447,12 +337,6 @@ class _Walk:
         return parts * whole / self.rate_of(parts * whole)
 
     # copies and starts -------------------------------------------------------------------------
-
-    def depth(self, position: int) -> int:
-        """Loops around the word at this position of the list."""
-        before = sum(isinstance(word, Block | Split) for word in self.words[:position])
-        blocks = sum(isinstance(word, Block | Split) for word in self.words)
-        return before + len(self.nest.loops) - blocks - 3  # batches that no word cuts are outermost
 
     def packing(self, word: Pack) -> float:
         """Seconds that one worker copies, at its place in the list."""

@@ -21,6 +21,10 @@ class Problem:
     batch: int = 1
     dtypes: tuple[str, str, str] = ("f32", "f32", "f32")
     """Of a, b and the sums."""
+    result: str = ""
+    """Of what becomes of a sum, where that is another dtype."""
+    apart: bool = False
+    """Whether sums between blocks of k wait in scratch: the result's memory cannot hold them."""
     a_unit: Literal["k", "m"] = "k"
     """The axis of a whose elements lie side by side; "m" where a is given transposed."""
     b_unit: Literal["n", "k"] = "n"

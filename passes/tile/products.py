@@ -6,7 +6,7 @@ bytes and pairs of bytes in i32, also where the program widens them before it mu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from typing import TypeGuard
@@ -137,12 +137,8 @@ class WordsOf:
         The fastest schedule that passes apply: of one worker; of all, where some are alike.
         `dtypes`: of its instruction, where they are settled.
         """
-        offered: Iterable[Candidate] = choose_schedule(self.problem, self.target)
-        if self.problem.dtypes[1] != self.problem.dtypes[2]:
-            # whole depths first: narrow panels are small, and no sums wait in memory
-            offered = sorted(offered, key=lambda c: _cuts(c.words, "k"))
         alike: list[Candidate] = []
-        for found in offered:
+        for found in choose_schedule(self.problem, self.target):
             if alike and found.seconds > ALIKE * alike[0].seconds:
                 break
             if dtypes not in (None, row_of(self.problem, found.words, self.target).dtypes):
@@ -220,6 +216,7 @@ class WordsOf:
                 dtype_given(dot.lhs).name, dtype_given(dot.rhs).name,
                 frag_of(dot.result).dtype.name,
             ),
+            result=self.stored, apart=not self.waits_in_result,
             a_unit="k" if in_rows else "m",
             a_rows=_follow(source_of(dot.lhs, dot.lhs_at.data)[1], "m"),
             b_unit="n" if in_columns else "k",
@@ -271,6 +268,16 @@ class WordsOf:
             and view_of(stores[0].view).element == frag_of(self.dot.result).element
             and not any(reads_where_it_writes(self.kernel, k) for k in inputs)
         )
+
+    @cached_property
+    def stored(self) -> str:
+        """The dtype of what becomes of a sum; of several the first."""
+        stores = [op for op in tile_of(self.dot) if isinstance(op, StoreOp)]
+        kept = {frag_of(self.dot.result).dtype.name}
+        found = [
+            view_of(op.view).dtype.name for op in stores if view_of(op.view).dtype.name not in kept
+        ]
+        return found[0] if found and len(found) == len(stores) else ""
 
     @cached_property
     def after(self) -> Words:

@@ -26,7 +26,7 @@ from mlc.passes.tile.choose import (
     register_tiles,
 )
 from mlc.passes.tile.predict import Problem, predict, row_of
-from mlc.schedules import program_of, schedules_of, why_not, with_words
+from mlc.schedules import PARTS, program_of, schedules_of, why_not, with_words
 from mlc.waiting import progress
 from tests.plans import RUNNABLE, TARGETS
 
@@ -293,7 +293,7 @@ def test_schedules_that_run_compute_the_product() -> None:
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((37, 150), (150, 45)))
     found = schedules_of(problem, target, levels)
-    runs = [c for c in found.candidates if found.stopped(c.words) is None]
+    runs = [c for c in found.candidates if found.unapplied(c.words) is None]
     assert {True, False} == {any(isinstance(w, Pack) for w in c.words) for c in runs}
     tried = {tile_of(c.words): c for c in runs}  # one of each tile
     for c in tried.values():
@@ -322,6 +322,50 @@ def test_the_choice_is_the_best_of_a_search_over_all_blocks(
             found.append(predict(problem, (*outer, *inner), machine).seconds)
     assert len(found) > 100
     assert choose_schedule(problem, machine)[0].seconds <= 1.05 * min(found)
+
+
+# sums between blocks of the summed axis
+
+
+NARROW = Problem(
+    m=1024, n=1024, k=1024, dtypes=("bf16", "bf16", "f32"), result="bf16", apart=True
+)  # fmt: skip
+END = (Pack("b", 64, dtype="f32"), Register(4, 64), Via("fma"))
+
+
+def test_results_that_are_narrower_than_sums_are_written_so() -> None:
+    wide = replace(NARROW, result="", apart=False)
+    narrow, whole = (predict(x, END, cpu("avx512")).work.write for x in (NARROW, wide))
+    assert sum(narrow) == 2 * 1024 * 1024
+    assert sum(whole) == 4 * 1024 * 1024
+
+
+def test_sums_apart_are_written_once_more_than_those_in_the_result() -> None:
+    """Of two blocks: sums of the first one beyond level 2, and results."""
+    words = (Block("k", 512), *END)
+    apart = predict(NARROW, words, cpu("avx512")).work.write
+    there = predict(replace(NARROW, result="", apart=False), words, cpu("avx512")).work.write
+    assert sum(apart) == (4 + 2) * 1024 * 1024
+    assert sum(there) == 2 * 4 * 1024 * 1024
+
+
+def test_sums_apart_of_a_narrow_block_stay_near() -> None:
+    """The next block's are in the same memory: 64 columns of them fit level 2."""
+    words = (Block("n", 64), Block("k", 512), *END)
+    near, far = (predict(NARROW, x, cpu("avx512")) for x in (words, (Block("k", 512), *END)))
+    assert sum(near.work.write[2:]) == 2 * 1024 * 1024  # results alone
+    assert near.bytes[2] + near.bytes[3] < far.bytes[2] + far.bytes[3]
+
+
+@pytest.mark.parametrize("name", ["avx512", "amx"])
+def test_tiles_whose_sums_wait_take_longer_to_multiply(name: str) -> None:
+    words = {"avx512": (Register(6, 64), Via("fma")), "amx": (Register(32, 32), Via("amx_bf16"))}
+    packs = {"avx512": Pack("b", 64, dtype="f32"), "amx": Pack("b", 32, 2, 32)}
+    took = [
+        predict(NARROW, (*blocks, packs[name], *words[name]), cpu(name)).core_s
+        for blocks in ((), (Block("k", 512),), (Block("k", 256),))
+    ]
+    assert took[0] < took[1] < took[2]
 
 
 # the command
@@ -369,7 +413,9 @@ def test_the_command_refuses_what_is_no_product(capsys: pytest.CaptureFixture[st
         (("0", "4", "4"), "m = 0; expected 1 or more"),
         (("4", "4", "4", "--dtype", "f31"), "dtype 'f31' is not one of"),
         (("4", "4", "4", "--dtype", "bool"), "no instruction that multiplies it"),
-        (("4", "4", "4", "--target", "h200"), "expected a processor, host, avx2,"),
+        (("4", "4", "4", "--target", "avx3"), "no target is called 'avx3'; expected one of host,"),
+        (("4", "4", "3000000000"), "k = 3000000000; expected at most 2147483647"),
+        (("2000000000", "2000000000", "1", "--measure"), "this machine has"),
     ):
         assert main(["tile", *arguments]) == 2
         assert said in capsys.readouterr().err
@@ -386,6 +432,6 @@ def test_why_a_schedule_is_slower_names_what_it_does_more() -> None:
     outer = (Block("n", 128), Block("k", 512))  # a is packed for each block of columns
     packed = candidate(*outer, Pack("b", 64), Block("m", 252), Pack("a", 6), *end)
     narrow = candidate(Block("k", 512), Pack("b", 16), Register(6, 16), Via("fma"))
-    assert "slower: copies" in why_not(first, packed)
-    assert "slower: arithmetic and loads" in why_not(first, narrow)
-    assert why_not(first, first) == "as fast as the first"
+    assert "slower: copies" in why_not(first, packed, PARTS)
+    assert "slower: arithmetic and loads" in why_not(first, narrow, PARTS)
+    assert why_not(first, first, PARTS) == "as fast as the first"

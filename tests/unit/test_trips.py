@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import mlc
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.known import named_target
 from mlc.passes.cost.nests import nest_reads
-from mlc.passes.cost.trips import nest_cycles, trip_cycles
+from mlc.passes.cost.traffic import traffic_of
+from mlc.passes.cost.trips import FORETOLD_TRIPS, nest_cycles, trip_cycles
 from mlc.text import parse_text
 
 HEAD = """
@@ -62,6 +70,31 @@ BRANCH = """
 """
 
 
+BEST = """
+    %r, %e = mlc.for %i to %n iter(%s = %zero, %c = %zero) -> (tensor<f64>, tensor<f64>) {{
+      %p = mlc.dynamic_slice %x[%i] {{fits}} : tensor<{n}xf64>, tensor<i64> -> tensor<1xf64>
+      %q = mlc.reshape %p : tensor<1xf64> -> tensor<f64>
+      %v = mlc.add %c, %q : tensor<f64>
+      %t = mlc.compare "lt" %s, %v : tensor<f64> -> tensor<i1>
+      %w = mlc.select %t, %v, %s : tensor<i1>, tensor<f64>
+      mlc.yield %w, %v : tensor<f64>, tensor<f64>
+    }}
+"""
+SEARCH = """
+    %r = mlc.for %i to %n iter(%s = %zero) -> (tensor<f64>) {{
+      %t = mlc.while iter(%u = %s) -> (tensor<f64>) {{
+        %c = mlc.compare "lt" %u, %zero : tensor<f64> -> tensor<i1>
+        mlc.yield %c : tensor<i1>
+      }} do {{
+      ^bb0(%u2: tensor<f64>):
+        %v = mlc.add %u2, %u2 : tensor<f64>
+        mlc.yield %v : tensor<f64>
+      }}
+      mlc.yield %t : tensor<f64>
+    }}
+"""
+
+
 def machine() -> CpuTarget:
     found = named_target("avx512")
     assert isinstance(found, CpuTarget)
@@ -95,6 +128,91 @@ def test_a_trip_waits_for_the_element_that_the_one_before_has_stored() -> None:
     waiting = cycles(WRITES, result="tensor<{n}xf64>", read="s[%i]")
     assert alone < waiting
     assert waiting >= 999 * machine().fma_latency_cycles
+
+
+def test_what_no_trip_gives_back_to_itself_is_not_waited_for() -> None:
+    """The best so far waits for this trip's sum, the next sum does not wait for the best."""
+    assert cycles(BEST) == pytest.approx(1000 * machine().fma_latency_cycles, rel=0.01)
+
+
+def test_a_search_in_a_loop_is_short() -> None:
+    """As many steps as a branch back is foretold; a loop that is alone has a hundred."""
+    each = machine().fma_latency_cycles
+    assert cycles(SEARCH) == pytest.approx(1000 * FORETOLD_TRIPS * each, rel=0.3)
+
+
+def _nests(f: Callable[..., Any], *specs: mlc.TensorSpec) -> tuple[ModuleOp, list[KernelOp]]:
+    plan = mlc.compile(target="avx512")(f).lower(*specs).levels.plan()
+    return plan, [op for op in plan.walk() if isinstance(op, KernelOp) and op.is_nest]
+
+
+def _sweep(x: Any, k: Any) -> Any:
+    for i in range(400):
+        x[k, i + 1] += x[k, i]
+        x[k, i + 1] /= 9
+    return x
+
+
+def test_elements_of_a_row_that_only_data_say_are_carried_along_it() -> None:
+    row = mlc.TensorSpec(dtype="i64")
+    plan, (kernel,) = _nests(_sweep, mlc.TensorSpec(500, 500, dtype="f64"), row)
+    # an addition, and the division of what it gives
+    assert nest_cycles(kernel, {}, machine()) >= 400 * 2 * machine().fma_latency_cycles
+    traffic = traffic_of(plan, {})[kernel]
+    assert traffic.writes[0].bytes == 500 * 500 * 8  # not in place: all of it
+
+
+def _sweeps(x: Any) -> Any:
+    for k in range(1, 499):
+        x[k, 1:-1] += x[k - 1, 1:-1]
+        for i in range(1, 499):
+            x[k, i] += x[k, i - 1]
+    return x
+
+
+def test_a_nest_that_stores_in_place_moves_what_its_trips_touch() -> None:
+    plan, nests = _nests(_sweeps, mlc.TensorSpec(500, 500, dtype="f64"))
+    found = [traffic_of(plan, {})[kernel] for kernel in nests]
+    row = 500 * 8
+    assert all(sum(x.bytes for x in t.writes) <= 2 * row for t in found)
+    assert all(sum(x.bytes for x in t.reads) <= 4 * row for t in found)
+
+
+def _products(x: Any) -> Any:
+    m = x.shape[1]
+    out = np.zeros((m, m))
+    for i in range(m - 1):
+        out[i, i + 1 :] = x[:, i] @ x[:, i + 1 :]
+    return out
+
+
+def test_factors_of_a_trips_product_come_from_where_they_fit() -> None:
+    """Of 400 x 320 numbers level 2 holds the trip's, of 10 x 320 level 1."""
+    slow = replace(machine(), l2_read_bytes_per_s=1e9)
+
+    def slower(rows: int) -> float:
+        _, (kernel,) = _nests(_products, mlc.TensorSpec(rows, 320, dtype="f64"))
+        return nest_cycles(kernel, {}, slow) / nest_cycles(kernel, {}, machine())
+
+    assert slower(400) > 2.0
+    assert slower(10) == 1.0
+
+
+def _column(x: Any, y: Any) -> Any:
+    for i in range(1, 200):
+        for k in range(100):
+            x[i, :i] += y[i, k] * y[:i, k]
+    return x
+
+
+def test_elements_of_a_column_are_loaded_one_by_one() -> None:
+    def taken(columns: int) -> float:
+        specs = (mlc.TensorSpec(200, 200, dtype="f64"), mlc.TensorSpec(200, columns, dtype="f64"))
+        _, (kernel,) = _nests(_column, *specs)
+        return nest_cycles(kernel, {}, machine())
+
+    elements = 100 * 200 * 199 / 2
+    assert taken(100) > machine().loops.apart_cycles * elements
 
 
 def test_a_branch_whose_test_is_known_is_the_one_taken() -> None:

@@ -37,7 +37,7 @@ from mlc.dialects.tile.words import (
 from mlc.executable import compile_module
 from mlc.options import Options
 from mlc.passes.plan.tiling.form_tiles import FormTilesPass
-from mlc.passes.tile.predict import STREAMS
+from mlc.passes.tile.operands import STREAMS
 from mlc.passes.tile.products import WordsOf, refusal
 from mlc.pipeline import prepare
 from mlc.text import parse_text
@@ -413,7 +413,7 @@ def test_the_loop_of_a_product_spills_nothing(name: str, turned: str) -> None:
         x, y = a.T if turned == "a" else a, b.T if turned == "b" else b
         return x.astype(np.int32) @ y.astype(np.int32) if dtype == "i8" else x @ y
 
-    factor = spec(512, 512, dtype=dtype)
+    factor = spec(1024, 1024, dtype=dtype)  # four tile registers of sums are the best there
     loop = _innermost(planned(f, factor, factor, target=target).asm(), LOOPS[name])
     assert sum(LOOPS[name] in line for line in loop) >= 4
     assert not [x for x in loop if re.search(r"%rsp.*mm|\b[qvd]\d+, \[sp", x)]
