@@ -31,6 +31,7 @@ from mlc.passes.cost.work import clock
 from mlc.passes.gpu.compare_updates import CompareUpdatesPass
 from mlc.passes.gpu.merge_rows import MergeRowsPass
 from mlc.passes.gpu.merge_streams import MergeStreamsPass
+from mlc.passes.plan.check_before_loops import CheckBeforeLoopsPass
 from mlc.passes.plan.form_nests import FormNestsPass
 from mlc.passes.plan.fusion.merge_reductions import MergeReductionsPass
 from mlc.passes.plan.memory.recompute import Model
@@ -225,6 +226,7 @@ def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
         MergeReductionsPass(fusion),
         PadStripsPass(fusion),
         FormNestsPass(),
+        CheckBeforeLoopsPass(),
         WritePartsInPlacePass(),
         *rest,
         PlaceBarriersPass(),
