@@ -36,7 +36,7 @@ from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import op_cycles
-from mlc.passes.cost.sizes import ASSUMED
+from mlc.passes.cost.sizes import assumed
 
 COPIES = 4
 """States of a sum that one loop adds to side by side, as the lowering of nests has them."""
@@ -227,7 +227,7 @@ class _Trips:
 
     def _assumed(self, dim: Dim) -> Mapping[str, int]:
         missing = dim.symbols() - self.sizes.keys()
-        return {**self.sizes, **dict.fromkeys(missing, ASSUMED)} if missing else self.sizes
+        return {**self.sizes, **assumed(missing)} if missing else self.sizes
 
     def _branch(self, op: IfOp, values: Values) -> _Sum:
         """The branch that is taken, where that is known; else both as often, foretold or not."""
