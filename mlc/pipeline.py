@@ -29,6 +29,7 @@ from mlc.lowering.plan_to_loops import lower_plan
 from mlc.memory import memory_of_plan
 from mlc.options import Options
 from mlc.passes import wellformed
+from mlc.passes.cost.sizes import sizes_of
 from mlc.passes.plan.memory.rematerialise import rematerialise
 from mlc.passes.plan.tiling.choose_tiles import LIMIT
 from mlc.passes.plan.tiling.schedule import WANTED
@@ -184,9 +185,11 @@ def apply_step(step: Step, module: ModuleOp, options: Options, context: Context)
     chosen = {name: getattr(options, name) for name in step.options}
     if step.name == "mlc-rematerialise" and LIMIT in module.attributes:
         threads = options.thread_count()  # which decide on what kernels need beside their buffers
-        rematerialise(module, options.fusion, lambda plan: memory_of_plan(plan, {}, threads))
+        with sizes_of(module):
+            rematerialise(module, options.fusion, lambda plan: memory_of_plan(plan, {}, threads))
         return module
-    registry.load(step.name)(**chosen).apply(context, module)
+    with sizes_of(module):
+        registry.load(step.name)(**chosen).apply(context, module)
     return module
 
 

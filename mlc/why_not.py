@@ -23,6 +23,7 @@ from mlc.dialects.tensor.op import TensorOp
 from mlc.lazy_dataclass import dataclass
 from mlc.levels import Levels
 from mlc.options import Options
+from mlc.passes.cost.sizes import sizes_of
 from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass
 from mlc.passes.remarks import Remark, listening, place
 from mlc.passes.report.explain.edges import (
@@ -211,7 +212,8 @@ class _Trial:
     def _apply(self, module: ModuleOp, first: int, end: int) -> None:
         for step in self.steps[first:end]:
             options = {name: getattr(self.levels.options, name) for name in step.options}
-            registry.load(step.name)(**options).apply(Context(), module)
+            with sizes_of(module):
+                registry.load(step.name)(**options).apply(Context(), module)
 
     def made(self, *forced: str) -> _Made:
         """The plan with these decisions forced."""

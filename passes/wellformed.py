@@ -26,6 +26,7 @@ from mlc.dialects.tensor.shape import SliceOp, known_ends
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernel
+from mlc.passes.cost.sizes import is_typical_attribute
 from mlc.passes.plan_faults import plan_faults
 from mlc.passes.tensor.call_graph import callees_first
 
@@ -39,6 +40,9 @@ def faults(module: ModuleOp) -> Iterator[Fault]:
     numerics = module.attributes.get("mlc.numerics", StringAttr("standard"))
     if not isinstance(numerics, StringAttr) or numerics.data not in _NUMERICS:
         yield module, f"mlc.numerics = {numerics}; expected one of {', '.join(_NUMERICS)}"
+    typical = module.attributes.get("mlc.typical")
+    if typical is not None and not is_typical_attribute(typical):
+        yield module, f"mlc.typical = {typical}; expected sizes of symbols, such as {{B = 2 : i64}}"
     limit = module.attributes.get("mlc.peak_bytes")
     if limit is not None and not (isinstance(limit, IntegerAttr) and limit.value.data >= 0):
         yield module, f"mlc.peak_bytes = {limit}; expected a number of bytes"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.frontend.importers.onnx.values import LARGE
 from tests.onnx_graphs import f32, model, node
 
 
@@ -174,3 +175,25 @@ def test_a_call_that_fails_leaves_nothing_behind() -> None:
     for n in (2, 6, 4):
         assert f(f32(n, 3), f32(n, 3)).shape == (2, n // 2 * 3)
     assert len(f.programs()) == 1
+
+
+@pytest.mark.parametrize("apart", [1, 2])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_windows_without_places_that_meet_padding_alone(size: int, stride: int, apart: int) -> None:
+    """Of known weights what any window meets is part of the program, as a product walks it."""
+    w, x = f32(160, 60, 3, 3), f32(2, 60, size, size)
+    assert w.size > LARGE
+    pads, steps, gaps = [apart] * 4, [stride] * 2, [apart] * 2
+    nodes = [node("Conv", "x w", "y", pads=pads, strides=steps, dilations=gaps)]
+    f = load(nodes, {"x": (1, ["batch", 60, size, size])}, ["y"], {"w": w})
+    span = 2 * apart + 1
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(x, [(0, 0), (0, 0), (apart, apart), (apart, apart)]), (span, span), (2, 3)
+    )[:, :, ::stride, ::stride, ::apart, ::apart]
+    wanted = np.einsum("ncyxij,fcij->nfyx", windows, w)
+    np.testing.assert_allclose(f(x), wanted, rtol=1e-3, atol=1e-3)
+    if size == 1:
+        text = f.compiled().lower(x).text("trace")
+        assert "tensor<60x160xf32>" in text
+        assert "tensor<160x60x3x3xf32>" not in text

@@ -23,7 +23,7 @@ from mlc.runtime.float_flags import float_flags_kept
 if TYPE_CHECKING:
     from mlc.frontend.call.dispatcher import Dispatcher
     from mlc.frontend.call.lowered import Lowered
-    from mlc.frontend.call.specialisation import Dynamic
+    from mlc.frontend.call.specialisation import Dynamic, Typical
     from mlc.frontend.call.stats import Stats
     from mlc.stages import Traced
 
@@ -41,6 +41,7 @@ class Settings:
     threads: int | None = None
     numerics: Numerics = "standard"
     dynamic: Dynamic = False
+    typical: Typical = False
     static: tuple[str, ...] = ()
     donate: tuple[str, ...] = ()
     contract: str | None = None
@@ -161,6 +162,7 @@ def compile(  # noqa: A001 - mlc.compile
     threads: int | None = None,
     numerics: Numerics = "standard",
     dynamic: Dynamic = False,
+    typical: Typical = False,
     static: Sequence[str] | str = (),
     donate: Sequence[str] | str = (),
     contract: str | None = None,
@@ -181,6 +183,7 @@ def compile(  # noqa: A001 - mlc.compile
     threads: int | None = None,
     numerics: Numerics = "standard",
     dynamic: Dynamic = False,
+    typical: Typical = False,
     static: Sequence[str] | str = (),
     donate: Sequence[str] | str = (),
     contract: str | None = None,
@@ -204,6 +207,9 @@ def compile(  # noqa: A001 - mlc.compile
     `numerics`: "standard", "strict" (the bits of `reference`) or "fast" (docs/numerics.md).
     `dynamic`: ``{"x": {0: "B"}}`` names sizes that vary, True means all. `static`: parameters whose
     values are part of the program.
+
+    `typical`: what sizes that vary mostly are, ``{"B": 8}``: programs are right for all sizes, and
+    planned for these. True: about the sizes of the call that they are made at.
 
     `donate`: parameters whose arrays, in containers too, are updated in place: a result that takes
     the place of one is written into its memory, and the same ndarray comes back. The places are
@@ -317,6 +323,7 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
     if threads is not None and (not isinstance(threads, int) or threads < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"threads={threads!r}; expected an integer >= 1")
     _check_dynamic(settings.dynamic)
+    _check_typical(settings.typical)
     if settings.contract is not None:
         from mlc.frontend.call.contract import Contract
 
@@ -339,6 +346,17 @@ def _rules(given: object) -> str | Literal[True] | None:
     if isinstance(given, str | os.PathLike) and given != "":
         return os.fspath(cast("str | os.PathLike[str]", given))
     raise ValueError(f"discover={given!r}; expected True, or a file of rewrite rules")
+
+
+def _check_typical(typical: Any) -> None:
+    if isinstance(typical, bool):
+        return
+    form = 'expected True, or sizes of symbols such as typical={"B": 8}'
+    if not isinstance(typical, dict):
+        raise TypeError(f"typical={typical!r}; {form}")
+    for name, size in cast("dict[object, object]", typical).items():
+        if not isinstance(name, str) or type(size) is not int or size < 0:
+            raise ValueError(f"typical={typical!r}; {form}")
 
 
 def _check_dynamic(dynamic: Any) -> None:

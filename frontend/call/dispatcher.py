@@ -19,13 +19,22 @@ from mlc.frontend.call.lowered import Lowered, is_gpu
 from mlc.frontend.call.notebook import users_traceback
 from mlc.frontend.call.program import Program, trace_program
 from mlc.frontend.call.spec import TensorSpec
-from mlc.frontend.call.specialisation import Dynamic, Family, Policy, explain_mismatch, match_sizes
+from mlc.frontend.call.specialisation import (
+    Dynamic,
+    Family,
+    Policy,
+    explain_mismatch,
+    match_sizes,
+    typical_sizes,
+)
 from mlc.frontend.call.stats import Artifact, Stats
 from mlc.frontend.errors import ConcretizationError, NotSupportedError, SpecialiseSignal
 from mlc.frontend.trace import access
 from mlc.frontend.trace.kinds import is_scalar
 from mlc.frontend.trace.source import definition_of
 from mlc.frontend.trace.trace import current
+from mlc.passes.cost.sizes import ATTRIBUTE as TYPICAL
+from mlc.passes.cost.sizes import typical_attribute
 from mlc.runtime.float_flags import float_flags_kept
 from mlc.waiting import waiting
 
@@ -282,7 +291,7 @@ class Dispatcher:
                 f" function is compiled; {', '.join(sorted(symbols))} varies: leave it out of"
                 " dynamic= and of TensorSpec"
             )
-        return trace_program(
+        program = trace_program(
             self.function,
             self.owner.__name__,
             self.parameters,
@@ -292,6 +301,10 @@ class Dispatcher:
             donated=self.settings.donate,
             varying=self.changing.inputs,
         )
+        typical = typical_sizes(self.settings.typical, call, shapes)
+        if named := {name: typical[name] for name in typical if name in symbols}:
+            program.module.attributes[TYPICAL] = typical_attribute(named)
+        return program
 
     def chosen_symbols(self, call: Call, shapes: Sequence[Any]) -> bool:
         """Whether a size is symbolic by the policy and not by the user's wish."""

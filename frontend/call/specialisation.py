@@ -23,6 +23,7 @@ Axis = tuple[int, int]
 """(argument leaf, axis)."""
 
 Dynamic = bool | Mapping[str, Mapping[int, str]]
+Typical = bool | Mapping[str, int]
 MAX_OBSERVED = 64
 """Calls of a family that are remembered to see which sizes are always equal."""
 
@@ -199,6 +200,22 @@ def _symbol_name(leaf_name: str, axis: int, taken: set[str]) -> str:
         name = f"{base}_{number}"
     taken.add(name)
     return name
+
+
+def typical_sizes(typical: Typical, call: Call, shapes: Sequence[Shape]) -> Mapping[str, int]:
+    """
+    What the symbols of a program mostly are. Of a call the next powers of two, so that programs
+    that other calls have made are found in the caches.
+    """
+    if not isinstance(typical, bool):
+        return typical
+    sizes = match_sizes(call, shapes) or {} if typical else {}
+    return {name: near(size) for name, size in sizes.items()}
+
+
+def near(size: int) -> int:
+    """The next power of two."""
+    return 1 << (size - 1).bit_length() if size > 0 else 0
 
 
 def match_sizes(call: Call, shapes: Sequence[Shape]) -> dict[str, int] | None:

@@ -23,7 +23,7 @@ from mlc.lowering.loops.buffer import Buffer, Position
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.tiles.access import Access, fetch, guard_of, point_of, put, run_elements
 from mlc.lowering.tiles.fragment import Fragment, waits
-from mlc.lowering.tiles.rows import GROUPED, lower_grouped, over_summed
+from mlc.lowering.tiles.rows import GROUPED, UNROLLED, lower_grouped, over_summed
 from mlc.lowering.tiles.scope import TileScope
 from mlc.lowering.tiles.tile_registers import IN_TILES, TilesInMemory, lower_in_tiles, zeros
 
@@ -104,7 +104,18 @@ class _Product:
             count = self.tile.vectors * sum(1 for _ in self.tile.rows)
             begin = [b.element(0, dtype, self.lanes)] * count
 
-        return list(over_summed(s, self.op, self.summed, begin, self.step))
+        at_once = 1 if self.overlaps() else UNROLLED
+        return list(over_summed(s, self.op, self.summed, begin, self.step, at_once))
+
+    def overlaps(self) -> bool:
+        """
+        Whether rows of the lhs meet elements that other rows meet at the next places: LLVM keeps
+        those of several places, and has no registers for sums. Measured: docs/measurements.md,
+        Models.
+        """
+        rows = {f".{c}" for axis in self.axes[:-1] for c in axis}
+        places = {f".{c}" for c in self.summed[-1:]}
+        return any(rows & dim.symbols() and places & dim.symbols() for dim in self.lhs.at)
 
     def step(self, at: dict[str, Position], sums: Sequence[SSAValue]) -> list[SSAValue]:
         """One summed element's products, added to all sums."""

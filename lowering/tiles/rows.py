@@ -54,8 +54,12 @@ def over_summed(
     letters: Sequence[str],
     begin: Sequence[SSAValue],
     step: Callable[[dict[str, Position], Sequence[SSAValue]], Sequence[SSAValue]],
+    at_once: int = UNROLLED,
 ) -> Sequence[SSAValue]:
-    """The sums that loops over summed letters carry; `step` adds the products of one place."""
+    """
+    The sums that loops over summed letters carry; `step` adds the products of one place. Windows of
+    up to `at_once` places are steps of one trip.
+    """
 
     def nest(k: int, at: dict[str, Position], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         if k == len(letters):
@@ -66,7 +70,7 @@ def over_summed(
         def trip(i: Index, *sums: SSAValue) -> Sequence[SSAValue]:
             return nest(k + 1, {**at, f".{c}": Position(i)}, sums)
 
-        if k and isinstance(size, int) and _are_few(op, letters[k:]):
+        if k and isinstance(size, int) and _count(op, letters[k:]) <= at_once:
             for i in range(size):
                 carried = trip(i, *carried)
             return carried
@@ -76,13 +80,13 @@ def over_summed(
     return nest(0, {}, begin)
 
 
-def _are_few(op: DotOp, letters: Sequence[str]) -> bool:
-    """Whether places on letters are steps of one trip."""
+def _count(op: DotOp, letters: Sequence[str]) -> int:
+    """How many places letters have together."""
     total = 1
     for c in letters:
         (size, *more) = op.summed[c].data
         total *= MANY if more or size.constant is None else size.constant
-    return total <= UNROLLED
+    return total
 
 
 class _Grouped:

@@ -7,6 +7,7 @@ from functools import partial
 from mlc.dialects.analysis.transposed_reads import square_side
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import ElementsOp
+from mlc.dialects.tile.expression import letter
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.builder import NOT_UNROLLED
@@ -35,13 +36,14 @@ class Turned(Copy):
         apart = f".{along}" not in source[-1].symbols() and len(rows) == 1
         if not apart or len(places) != 1 or any(f".{c}" in dim.symbols() for dim in source[:-1]):
             return None
-        found = Turned(s, op, c)
+        found = Turned(s, op, _walked_with(s, op, c))
         return found if found.lanes > 1 and found.dtypes_agree() else None
 
     def __init__(self, s: TileScope, op: CopyOp, across: str) -> None:
         super().__init__(s, op)
-        self.across, self.along = across, self.order[-1]
-        self.order.remove(across)
+        *self.outer, self.across = across  # walked as one: by the last of them
+        self.along = self.order[-1]
+        self.order = [c for c in self.order if c not in across]
         self.lanes = square_side(self.lanes)
 
     def dtypes_agree(self) -> bool:
@@ -55,7 +57,10 @@ class Turned(Copy):
         """All of both letters: squares, then what is left, and what may lie outside, by vectors."""
         s, b = self.s, self.s.b
         (width, *_) = self.op.extents[self.along].data
-        depth = s.least(self.op.extents[self.across].data, self.op.positions)
+        depth: Index = 1
+        for c in (*self.outer, self.across):
+            depth = b.mul(depth, s.least(self.op.extents[c].data, self.op.positions))
+        at = {**at, **{f".{c}": Position(0) for c in self.outer}}
 
         def line(i: Index) -> None:
             super(Turned, self).row({**at, f".{self.across}": Position(i)}, source)
@@ -69,7 +74,16 @@ class Turned(Copy):
             b.loop(0, whole, self.lanes, partial(self.square, at, source, column))
 
         b.loop(0, width.constant, self.lanes, squares, (), NOT_UNROLLED)
-        b.loop(whole, depth, 1, line)
+
+        def last() -> None:
+            end = b.sub(depth, self.lanes)  # squares that end where the rows do
+            b.loop(0, width.constant or 0, self.lanes, lambda c: self.square(at, source, c, end))
+
+        def rest() -> None:
+            enough = b.compare("ge", depth, self.lanes)
+            b.when(enough, last, lambda: b.loop(whole, depth, 1, line))
+
+        b.when(b.compare("lt", whole, depth), rest)
 
     def square(self, at: dict[str, Position], source: Access, column: Index, i: Index) -> None:
         """So many rows of the source become as many of the target."""
@@ -89,6 +103,31 @@ class Turned(Copy):
         source = self.s.memory[self.op.source]
         assert not isinstance(source, ElementsOp)
         return source.dtype.bytes
+
+
+def _walked_with(s: TileScope, op: CopyOp, c: str) -> str:
+    """
+    A letter after those before it that both memories walk as one with it, as a convolution's
+    weights do all that is summed.
+    """
+    source, target = op.where()
+    memory, word = s.memory[op.target], "".join(op.words.result)
+    found, step = c, 1
+    assert not isinstance(memory, ElementsOp)
+    while (k := word.index(found[0])) > 0 and (before := word[k - 1]) != _dealt(op):
+        (size, *more) = op.extents[found[0]].data
+        axes = [target.index(letter(x)) if letter(x) in target else -1 for x in (before, found[0])]
+        if more or size.constant is None or -1 in axes or not memory.strides:
+            break
+        step *= size.constant
+        near, far = (memory.strides[a] for a in (axes[1], axes[0]))
+        alone = not any(f".{before}" in dim.symbols() for dim in source[:-1])
+        if not alone or ((f".{before}",), step) not in source[-1].terms:
+            break
+        if not isinstance(near, int) or far != near * size.constant:
+            break
+        found = before + found
+    return found
 
 
 def _dealt(op: CopyOp) -> str:

@@ -9,7 +9,6 @@ is nobody's until the next part is asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -20,7 +19,7 @@ from mlc.dialects.dims import Dim, as_tensor, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.target import CpuTarget, Target
 from mlc.passes.cost.cycles import CONFLICT_BYTES
-from mlc.passes.cost.sizes import elements_of, estimate, stored_bytes
+from mlc.passes.cost.sizes import by_sizes, elements_of, estimate, stored_bytes
 from mlc.passes.cost.streams import Stream, Traffic, work_of_traffic
 from mlc.passes.cost.traffic import LINE_BYTES
 from mlc.passes.cost.work import of_cycles, seconds
@@ -40,7 +39,7 @@ def apart(part: Attribute, whole: Attribute, order: Order) -> int:
     return steps
 
 
-@lru_cache(maxsize=4096)
+@by_sizes
 def part_seconds(part: Attribute, whole: Attribute, order: Order, target: CpuTarget) -> int:
     """
     Attoseconds in which one core reads or writes a part of an array, beside what is computed of it.
@@ -66,7 +65,7 @@ def part_seconds(part: Attribute, whole: Attribute, order: Order, target: CpuTar
     return _moved(Stream(count * item, held, lines), of_cycles(each * count, target), target)
 
 
-@lru_cache(maxsize=4096)
+@by_sizes
 def turn_seconds(kind: Attribute, order: Order, target: CpuTarget) -> int:
     """Attoseconds of one core that writes an array once more, with its axes in another order."""
     sizes, loops = [estimate(d) for d in shape_of(kind)], target.loops

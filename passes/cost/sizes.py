@@ -1,31 +1,113 @@
-"""Sizes as searches see them: of a symbol, one that is assumed."""
+"""
+Sizes as searches see them: of a symbol the typical one that the module states, else one assumed.
+
+A plan for 4096 examples is no good plan for two. `mlc.typical = {B = 2 : i64}` on a module says
+what a symbol mostly is; it decides how fast a program is for which sizes, and never what it
+computes.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, wraps
+from typing import ParamSpec, TypeVar
 
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Attribute
 
 from mlc.dialects.dims import Dim, Shape, product
 from mlc.dialects.tensor.op import bytes_of
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 ASSUMED = 4096
-"""Of a size that only the call knows."""
+"""Of a size that only the call knows, and of which nobody says what it mostly is."""
+
+ATTRIBUTE = "mlc.typical"
+
+_Named = tuple[tuple[str, int], ...]
+_typical: ContextVar[_Named] = ContextVar("mlc_typical", default=())
 
 
-@lru_cache(maxsize=4096)
+def typical_attribute(sizes: Mapping[str, int]) -> DictionaryAttr:
+    """What a module says of its symbols."""
+    return DictionaryAttr({name: IntegerAttr(sizes[name], i64) for name in sorted(sizes)})
+
+
+def is_typical_attribute(attribute: Attribute) -> bool:
+    """Whether it gives symbols whole numbers, none below zero."""
+    return isinstance(attribute, DictionaryAttr) and all(
+        isinstance(x, IntegerAttr) and x.value.data >= 0 for x in attribute.data.values()
+    )
+
+
+@contextmanager
+def sizes_of(module: ModuleOp) -> Generator[None]:
+    """While passes look at a module: its typical sizes, for what they make of parts of it, too."""
+    said = module.attributes.get(ATTRIBUTE)
+    pairs: _Named = ()
+    if isinstance(said, DictionaryAttr):
+        found = {k: x.value.data for k, x in said.data.items() if isinstance(x, IntegerAttr)}
+        pairs = tuple(sorted(found.items()))
+    token = _typical.set(pairs)
+    try:
+        yield
+    finally:
+        _typical.reset(token)
+
+
+def stated() -> tuple[tuple[str, int], ...]:
+    """The typical sizes, as part of keys of what is kept."""
+    return _typical.get()
+
+
+def assumed(names: Iterable[str]) -> dict[str, int]:
+    """What is taken for each symbol."""
+    known = _as_mapping(_typical.get())
+    return {name: known.get(name, ASSUMED) for name in names}
+
+
+def typical(dim: Dim) -> int | None:
+    """The dim's value for typical sizes; None where one of its symbols has none."""
+    known = _as_mapping(_typical.get())
+    return dim.evaluate(known) if dim.symbols() <= known.keys() else None
+
+
+def by_sizes(function: Callable[P, R]) -> Callable[P, R]:
+    """Remembers what a function of types gives, for each set of typical sizes."""
+
+    @lru_cache(maxsize=4096)
+    def kept(_: _Named, *args: P.args, **kwargs: P.kwargs) -> R:
+        return function(*args, **kwargs)
+
+    @wraps(function)
+    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+        return kept(_typical.get(), *args, **kwargs)
+
+    return asked
+
+
+@by_sizes
 def elements_of(shape: Shape) -> int:
-    """How many elements, by the assumed sizes."""
+    """How many elements, by the sizes that are taken."""
     return estimate(product(shape))
 
 
-@lru_cache(maxsize=4096)
+@by_sizes
 def stored_bytes(kind: Attribute) -> int:
-    """Bytes of a tensor, by the assumed sizes."""
+    """Bytes of a tensor, by the sizes that are taken."""
     return estimate(bytes_of(kind))
 
 
 def estimate(dim: Dim) -> int:
-    """The dim's value, with every symbol at the assumed size."""
+    """The dim's value, with every symbol at the size that is taken for it."""
     value = dim.constant
-    return dim.evaluate(dict.fromkeys(dim.symbols(), ASSUMED)) if value is None else value
+    return dim.evaluate(assumed(dim.symbols())) if value is None else value
+
+
+@lru_cache(maxsize=256)
+def _as_mapping(pairs: _Named) -> Mapping[str, int]:
+    return dict(pairs)

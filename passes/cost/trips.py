@@ -35,7 +35,7 @@ from mlc.dialects.tensor.within import WithinOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.chains import Chains, Values, straight
 from mlc.passes.cost.ops import op_cycles
-from mlc.passes.cost.sizes import ASSUMED
+from mlc.passes.cost.sizes import assumed
 from mlc.passes.cost.streams import spread
 from mlc.passes.cost.work import ATTO, Work, seconds
 
@@ -178,7 +178,7 @@ class _Trips:
 
     def _assumed(self, dim: Dim) -> Mapping[str, int]:
         missing = dim.symbols() - self.sizes.keys()
-        return {**self.sizes, **dict.fromkeys(missing, ASSUMED)} if missing else self.sizes
+        return {**self.sizes, **assumed(missing)} if missing else self.sizes
 
     def _branch(self, op: IfOp, values: Values) -> _Sum:
         """The branch that is taken, where that is known; else both as often, foretold or not."""

@@ -141,10 +141,16 @@ def joined(
     summed = [roles.k] if is_one(roles.k) else [*roles.k]
     if len(summed) > len(SPARE):
         raise MlcError(f"plan to tiles: {len(summed)} summed axes; expected {len(SPARE)} at most")
-    letters = {**({"g": batch} if batch else {}), "m": roles.m, "n": n}
+    m = roles.m if is_one(roles.m) else _open_first(roles.m, sizes)
+    letters = {**({"g": batch} if batch else {}), "m": m, "n": n}
     # what ends within an axis of a view, its loads and stores must not pass; sums end by themselves
     groups = grouped((*letters.values(), roles.k))
     return Axes({**letters, **dict(zip(SPARE, summed, strict=False))}, sizes), groups
+
+
+def _open_first(rows: str, sizes: Mapping[str, Dim]) -> str:
+    """Rows in an order in which each is known by division: by sizes that are numbers."""
+    return "".join(sorted(rows, key=lambda c: sizes[c].constant is not None))
 
 
 def collapsed(

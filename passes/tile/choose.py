@@ -246,6 +246,8 @@ def _skinny(problem: Problem, target: CpuTarget) -> Iterator[Words]:
             end = _ending(problem, row, Register(m, n))
             dealt = _dealt("n", problem.n, n, problem.threads)
             yield (*dealt, *end)
+            if problem.m <= m:  # an a that is computed where it is read is so once, and b stays
+                yield (*dealt, _packed("a", m, row, problem), *end)
             for depth in DEPTHS:
                 if depth < problem.k and m < problem.m:
                     yield (*dealt, Block("k", depth), *end)

@@ -45,6 +45,7 @@ from mlc.dialects.tile.words import (
     words_at,
 )  # fmt: skip
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.sizes import typical
 from mlc.passes.plan.memory.in_place.sharing import reads_where_it_writes
 from mlc.passes.tile.apply_words import APPLIED
 from mlc.passes.tile.canonical import canonical, product_of
@@ -178,7 +179,9 @@ class WordsOf:
         if self.open & {"n", "k"}:
             yield Case("mnk", (FEW + 1) ** 3), {"g": FEW, "m": FEW, "n": FEW, "k": FEW}
         if "m" in self.open:
-            yield Case("m", FEW_ROWS), {**self.assumed, "m": FEW_ROWS - 1}
+            usual = typical(self.sizes["m"]) or FEW_ROWS
+            rows = usual if 2 * FEWER + 2 <= usual < FEW_ROWS else FEW_ROWS - 1
+            yield Case("m", FEW_ROWS), {**self.assumed, "m": rows}
 
     @cached_property
     def dot(self) -> DotOp:
@@ -258,8 +261,13 @@ class WordsOf:
 
     @cached_property
     def waits_in_result(self) -> bool:
-        """Whether the one result can hold sums between blocks of the summed axis."""
+        """
+        Whether the one result can hold sums between blocks of the summed axis: where vectors of
+        them lie side by side. Measured: docs/measurements.md, Models.
+        """
         stores = [op for op in tile_of(self.dot) if isinstance(op, StoreOp)]
+        if any(not _moves_with(op.view, op.at.data, "n") for op in stores):
+            return False
         if [op.value for op in stores] == [self.dot.result]:
             return True
         inputs = range(len(self.kernel.inputs))

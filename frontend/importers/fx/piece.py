@@ -16,8 +16,9 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.errors import CompilerBug
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.spec import TensorSpec
+from mlc.frontend.call.specialisation import near
 from mlc.frontend.importers.fx.devices import DeviceEntry, aligned, one_device
-from mlc.frontend.importers.fx.forms import Form, dim_of, form_of
+from mlc.frontend.importers.fx.forms import Form, dim_of, form_of, hint_of
 from mlc.frontend.importers.fx.run import Refused, Run, is_size, symbols_in
 from mlc.frontend.importers.fx.stages import is_store
 from mlc.runtime.pointers import PointerEntry, packed
@@ -66,7 +67,17 @@ class Piece:
         extra = [TensorSpec(d, dtype="u8") for d in sorted(beside - plain, key=str)]
         self.extra = [0] * len(extra)
         target = "host" if self.device.type == "cpu" else "cuda"
-        return compile_function(target=target)(self._traced).lower(tuple(specs), tuple(extra))
+        made = compile_function(target=target, typical=self._typical())(self._traced)
+        return made.lower(tuple(specs), tuple(extra))
+
+    def _typical(self) -> dict[str, int]:
+        """About the sizes that the graph was traced with."""
+        found: dict[str, int] = {}
+        for size in (n for node in self.inputs for n in node.meta["val"].shape):
+            dim, hint = dim_of(size), hint_of(size)
+            if hint is not None and dim is not None and (name := dim.single_symbol) is not None:
+                found[name] = near(hint)
+        return found
 
     def compile(self) -> None:
         """Makes code of what was traced."""

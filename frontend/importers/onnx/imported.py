@@ -114,9 +114,14 @@ class Imported:
             if name not in static and (axes := symbols.some(ports[name]))
         }  # fmt: skip
         kinds = [Parameter.empty if name in static else symbols.spec(ports[name]) for name in names]
-        given = {"static": [texts[name] for name in static], "dynamic": some or False, **options}
+        given = {
+            "static": [texts[name] for name in static],
+            "dynamic": some or False,
+            "typical": True,
+        }
         results = [port.name for port in self.outputs]
-        return compile_function(signed(run, self.__name__, names, kinds, results), **given)
+        function = signed(run, self.__name__, names, kinds, results)
+        return compile_function(function, **{**given, **options})
 
     def _given(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         names = [port.name for port in self.inputs]

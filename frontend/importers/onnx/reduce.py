@@ -13,7 +13,7 @@ import numpy as np
 from mlc.dialects.dtypes import is_real
 from mlc.frontend.importers.onnx.run import ROWS, At, row
 from mlc.frontend.importers.onnx.shape import axes_of
-from mlc.frontend.importers.onnx.values import PLACES, counted, cut, full
+from mlc.frontend.importers.onnx.values import PLACES, counted, cut, full, traced
 
 Array = Any
 Fold = Callable[[Array, tuple[int, ...]], Array]
@@ -135,6 +135,8 @@ def _matmul(at: At, x: Array, y: Array) -> Array:
 def _gemm(at: At, a: Array, b: Array, c: Array = None) -> Array:
     a = a.T if at.get("transA", 0) else a
     b = b.T if at.get("transB", 0) else b
+    if isinstance(b, np.ndarray):  # known weights lie as the product walks them
+        b = traced(np.ascontiguousarray(b))
     alpha, beta = at.get("alpha", 1.0), at.get("beta", 1.0)
     found = a @ b
     found = found if alpha == 1 else (found * np.asarray(alpha, np.float64)).astype(found.dtype)

@@ -13,6 +13,7 @@ from mlc.dialects.errors import DTypeError, MlcError
 from mlc.frontend.errors import NotSupportedError, SpecialiseSignal
 from mlc.frontend.importers.onnx.graph import Body, Graph, Model, Node, OnnxError, Reader, Ref
 from mlc.frontend.importers.onnx.values import (
+    ARRANGED,
     ON_SIZES,
     PLACES,
     has_sizes,
@@ -199,7 +200,7 @@ def _with_sizes(node: Node, inputs: list[Array]) -> list[Array]:
     """
     if is_known(*inputs) and (node.kind in ON_SIZES or not any(has_sizes(x) for x in inputs)):
         return inputs
-    places = PLACES.get(node.kind, ())
+    places = (*PLACES.get(node.kind, ()), *ARRANGED.get(node.kind, ()))
     return [
         traced(x) if k not in places and (has_sizes(x) or is_large(x)) else x
         for k, x in enumerate(inputs)

@@ -39,6 +39,9 @@ PLACES: dict[str, Sequence[int]] = {
 }  # fmt: skip
 """Inputs of ops whose numbers must be known while tracing; those of reductions join here."""
 
+ARRANGED: dict[str, Sequence[int]] = {"Conv": (1,), "Gemm": (1,)}
+"""Inputs of ops that arrange numbers that are known, before they are part of the program."""
+
 ON_SIZES = frozenset({
     "Identity", "Gather", "Slice", "Concat", "Cast", "CastLike", "Unsqueeze", "Squeeze", "Reshape",
     "Add", "Sub", "Mul", "Div", "Mod", "Neg", "Equal", "Less", "Greater", "LessOrEqual",

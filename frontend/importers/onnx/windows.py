@@ -13,7 +13,7 @@ import numpy as np
 
 from mlc.dialects.dtypes import is_real
 from mlc.frontend.importers.onnx.run import ROWS, At, row, traced
-from mlc.frontend.importers.onnx.values import arange, full, some, taken
+from mlc.frontend.importers.onnx.values import arange, cut, full, some, taken
 from mlc.frontend.numpy.creation import zeros
 
 Array = Any
@@ -98,6 +98,37 @@ class Windows:
         return x
 
     @property
+    def are_one(self) -> bool:
+        """Whether there is one window, of elements side by side."""
+        one = all(isinstance(n, int) and n == 1 for n in self.counts)
+        pairs = zip(self.sizes, self.apart, strict=True)
+        return one and all(n == 1 or d == 1 for n, d in pairs)
+
+    def met(self, w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """
+        Known weights without the places that meet padding alone, in every window: a window is
+        smaller then, and so is the padding.
+        """
+        for k, (n, count) in enumerate(zip(self.space, self.counts, strict=True)):
+            if not isinstance(n, int) or not isinstance(count, int) or not count or not n:
+                continue
+            step, apart, low = self.strides[k], self.apart[k], self.low[k]
+            firsts = [p * apart - low for p in range(self.sizes[k])]  # in the first window
+            seen = [
+                p for p, first in enumerate(firsts)
+                if any(0 <= first + u * step < n for u in range(count))
+            ]  # fmt: skip
+            if len(seen) in (0, self.sizes[k]):
+                continue
+            end = firsts[seen[-1]] + (count - 1) * step + 1
+            if firsts[seen[0]] > 0 or end < n:
+                continue  # the input would have to be cut, too
+            w = cut(w, 2 + k, slice(seen[0], seen[-1] + 1))
+            self.sizes[k], self.beyond[k] = seen[-1] + 1 - seen[0], 0
+            self.low[k], self.high[k] = -firsts[seen[0]], end - n
+        return np.ascontiguousarray(w)
+
+    @property
     def empty(self) -> bool:
         """Whether no window lies inside."""
         return any(_is_none(count) for count in self.counts)
@@ -136,8 +167,22 @@ def convolve(x: Array, w: Array, windows: Windows, groups: int) -> Array:
 @row("Conv")
 def _conv(at: At, x: Array, w: Array, bias: Array = None) -> Array:
     windows = Windows(at, x.shape[2:], w.shape[2:])
-    found = convolve(windows.padded(x, 0), w, windows, int(at.get("group", 1)))
+    if isinstance(w, np.ndarray):
+        w = windows.met(w)
+    groups = int(at.get("group", 1))
+    if isinstance(w, np.ndarray) and groups == 1 and windows.are_one:
+        found = _met_once(windows.padded(x, 0), w, windows)
+    else:
+        found = convolve(windows.padded(x, 0), w, windows, groups)
     return found if bias is None else found + bias.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def _met_once(x: Array, w: np.ndarray[Any, Any], windows: Windows) -> Array:
+    """One window of neighbours: a product, whose known weights lie as it walks them."""
+    part = x[(..., *(slice(0, n) for n in windows.sizes))]
+    flat = part.reshape(x.shape[0], w[0].size)
+    found = flat @ traced(np.ascontiguousarray(w.reshape(w.shape[0], -1).T))
+    return found.reshape(x.shape[0], w.shape[0], *[1] * len(windows.sizes))
 
 
 @row("ConvInteger")

@@ -26,7 +26,7 @@ from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.cost.sizes import ASSUMED, stored_bytes
+from mlc.passes.cost.sizes import assumed, stored_bytes
 from mlc.passes.plan.fusion.block_graph import all_readers
 from mlc.passes.plan.fusion.choose_fusion import ABOVE
 from mlc.passes.plan.fusion.compare_indices import CompareIndicesPass, indexings
@@ -160,7 +160,7 @@ def _planned(module: ModuleOp, target: CpuTarget, fusion: str) -> Plan:
         each.apply(Context(), module)
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     symbols = [name for function in functions for name in symbols_of(function)]
-    return plan_of(module, target, dict.fromkeys(symbols, ASSUMED))
+    return plan_of(module, target, assumed(symbols))
 
 
 def _near(tried: Sequence[_Choice]) -> list[_Choice]:

@@ -23,7 +23,7 @@ from mlc.dialects.program import SYMBOLS
 from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.bind import symbols_in
 from mlc.dialects.tensor.op import TensorOp
-from mlc.passes.cost.sizes import ASSUMED
+from mlc.passes.cost.sizes import assumed
 from mlc.passes.plan.fusion.block_graph import all_readers
 from mlc.passes.plan.fusion.grouping import Grouping, Kernel
 from mlc.passes.plan.tiling.loop_writer import LoopWriter
@@ -84,7 +84,7 @@ class LoopTrials:
                 return price
         apart, _ = self._module(ops, names)
         key, target = formed.clone(), cpu_of(self.module, "a trial")
-        sizes = dict.fromkeys(names, ASSUMED)
+        sizes = assumed(names)
         apart_s, formed_s = (seconds_of(x, target, self.fusion, sizes) for x in (apart, formed))
         price = Price(apart_s, formed_s, TRIED)
         self._seen.append((key, price))

@@ -40,6 +40,7 @@ from mlc.dialects.tile.nest_words import Flat, Rows, Unroll, Vector
 from mlc.dialects.tile.words import Grain, Words, grain_of
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import at_peak
+from mlc.passes.cost.sizes import stated
 from mlc.passes.cost.trips import trip_cycles
 from mlc.passes.cost.work import ATTO, cycle_s, seconds
 from mlc.passes.gpu.schedule import gpu_schedules
@@ -174,7 +175,10 @@ _known: dict[Hashable, Words | None] = {}
 def _words(kernel: KernelOp, nest: Nest, lanes: int, target: CpuTarget) -> Words | None:
     """The words that cut a product; None where it is a reduction like others."""
     bounds = tuple(bounds_of(kernel).items())
-    key = structure_of(kernel), tuple(layouts_of(kernel)), is_phase(kernel), bounds, lanes, target
+    key = (
+        structure_of(kernel), tuple(layouts_of(kernel)), is_phase(kernel), bounds, lanes, target,
+        stated(),
+    )  # fmt: skip
     if key not in _known:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
