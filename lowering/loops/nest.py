@@ -18,6 +18,7 @@ from mlc.dialects.analysis.trips import trips_of
 from mlc.dialects.dims import shape_of
 from mlc.dialects.dtypes import U64
 from mlc.dialects.tensor.bind import BindOp
+from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp
@@ -26,6 +27,7 @@ from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.within import WithinOp
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
+from mlc.lowering.loops.deferred import deferred
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.loops.kernel import KernelScope, write_piece
 from mlc.lowering.loops.nest_arrays import NestArrays
@@ -111,8 +113,14 @@ class _Nest:
 
     def block(self, block: Block) -> list[SSAValue]:
         """Lowers a block's ops in order: the numbers that it ends with."""
+        later = deferred(block)
+        left_out = {op for ops in later.values() for op in ops}
         for op in block.ops:
-            if isinstance(op, BindOp):
+            if op in left_out:
+                continue
+            if isinstance(op, SelectOp) and op in later:
+                self._choose(op, later[op])
+            elif isinstance(op, BindOp):
                 self.b.symbols[op.symbol.data] = self._index(op.x)
             elif isinstance(op, ControlOp):
                 self.control(op)
@@ -148,6 +156,19 @@ class _Nest:
             return
         at = (ORIGIN,) * len(shape_of(result.type))
         self.numbers[result] = op.element(self.lanes(), at)
+
+    def _choose(self, op: SelectOp, first: Sequence[TensorOp]) -> None:
+        """A choice whose first side is computed where it is chosen."""
+
+        def chosen() -> Values:
+            for x in first:
+                self._number(x)
+            return [self.numbers[op.if_true]]
+
+        condition, other = self.numbers[op.condition], self.numbers[op.if_false]
+        (self.numbers[op.result],) = self.b.pick_all(
+            condition, chosen, lambda: [other], rarely=True
+        )
 
     def _within(self, op: WithinOp) -> SSAValue:
         """An index: itself in the axis; whether it counts from the end is asked only beyond it."""

@@ -143,3 +143,46 @@ func.func @counts(%x: tensor<?xi64, #mlc.dims<"n">>) -> tensor<8xi64> attributes
   } {buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<8xi64>
 }
+
+// -----
+
+// A best value, and whether it is one of Python's numbers: what only a better one asks is computed where
+// there is one.
+// CHECK-LABEL: func.func @nest_
+// CHECK:         scf.for
+// CHECK-COUNT-3:   arith.cmpf
+// CHECK:           %[[BETTER:.*]] = arith.cmpf
+// CHECK-NEXT:      scf.if %[[BETTER]] -> (i1) {
+// CHECK-COUNT-3:     arith.select
+// CHECK:           } else {
+// CHECK-NEXT:        scf.yield
+// CHECK:           mlc.rarely
+func.func @best(%x: tensor<9xf64>) -> (tensor<f64>, tensor<i1>) attributes {mlc.arena = {}} {
+  %0, %1 = mlc.kernel "nest" (%a = %x) : (tensor<9xf64>) -> (tensor<f64>, tensor<i1>) {
+    %n = mlc.constant dense<9> : tensor<i64>
+    %start = mlc.constant dense<0.0> : tensor<f64>
+    %one = mlc.constant dense<1.0> : tensor<f64>
+    %two = mlc.constant dense<2.0> : tensor<f64>
+    %yes = mlc.constant dense<true> : tensor<i1>
+    %no = mlc.constant dense<false> : tensor<i1>
+    %2, %3 = mlc.for %i to %n iter(%best = %start, %python = %yes) -> (tensor<f64>, tensor<i1>) {
+      %4 = mlc.dynamic_slice %a[%i] {fits} : tensor<9xf64>, tensor<i64> -> tensor<1xf64>
+      %5 = mlc.reshape %4 : tensor<1xf64> -> tensor<f64>
+      %6 = mlc.compare "gt" %5, %start : tensor<f64> -> tensor<i1>
+      %7 = mlc.select %6, %5, %start : tensor<i1>, tensor<f64>
+      %8 = mlc.select %6, %no, %yes : tensor<i1>, tensor<i1>
+      %9 = mlc.compare "gt" %7, %one : tensor<f64> -> tensor<i1>
+      %10 = mlc.select %9, %7, %one : tensor<i1>, tensor<f64>
+      %11 = mlc.select %9, %8, %yes : tensor<i1>, tensor<i1>
+      %12 = mlc.compare "gt" %10, %two : tensor<f64> -> tensor<i1>
+      %13 = mlc.select %12, %10, %two : tensor<i1>, tensor<f64>
+      %14 = mlc.select %12, %11, %yes : tensor<i1>, tensor<i1>
+      %15 = mlc.compare "gt" %13, %best : tensor<f64> -> tensor<i1>
+      %16 = mlc.select %15, %14, %python : tensor<i1>, tensor<i1>
+      %17 = mlc.select %15, %13, %best : tensor<i1>, tensor<f64>
+      mlc.yield %17, %16 : tensor<f64>, tensor<i1>
+    }
+    mlc.yield %2, %3 : tensor<f64>, tensor<i1>
+  } {buffers = [#mlc.buffer<out 0>, #mlc.buffer<out 1>]}
+  func.return %0, %1 : tensor<f64>, tensor<i1>
+}
