@@ -36,7 +36,7 @@ def bound_symbol(value: SSAValue, limit: Dim) -> Dim:
 class Room:
     """Room for sizes that nothing bounds: the size of an array that is only looked at."""
 
-    FIRST: ClassVar[int] = 1 << 6  # what a list in a loop clears anew in each trip: measurements.md
+    FIRST: ClassVar[int] = 1 << 6  # measured: docs/measurements.md, Kernels as they are written
 
     def __init__(self) -> None:
         self.array: np.ndarray[Any, Any] = np.empty(self.FIRST, bool)
