@@ -102,6 +102,42 @@ def wrong_shape_on_one_way(x: Any, c: Any) -> Any:
     return x * 2
 
 
+UNLIKELY = (X, 0), (X, 1), (X, 2), (X, 3), (X, 4), (X, 5), (X, 6), (X, 7), (X, 8), (X, 9)
+
+
+@failing(*UNLIKELY)
+def what_is_known_to_fail_on_one_way(x: Any, n: Any) -> Any:
+    held, keys, account = [1, 2], {"a": 1}, Account(1.0)
+    x[0] = 5.0
+    print("before")
+    if n == 0:
+        held["a"]
+    elif n == 1:
+        account.missing
+    elif n == 2:
+        len(3)
+    elif n == 3:
+        min([])
+    elif n == 4:
+        sorted([1, "a"])
+    elif n == 5:
+        list(range(1, 2, 0))
+    elif n == 6:
+        x.missing
+    elif n == 7:
+        keys["b"]
+    elif n == 8:
+        np.array([[1], [1, 2]])
+    print("after")
+    return x
+
+
+@failing((X, 1))
+def line_before_an_attribute_that_is_missing(x: Any, n: Any) -> Any:
+    print("before", x[n])
+    return Account(1.0).missing
+
+
 @failing((X, 2), (X, 7))
 def index_before_a_raise(x: Any, n: Any) -> Any:
     y = np.zeros(3)
