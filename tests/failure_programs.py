@@ -107,7 +107,9 @@ UNLIKELY = (X, 0), (X, 1), (X, 2), (X, 3), (X, 4), (X, 5), (X, 6), (X, 7), (X, 8
 
 @failing(*UNLIKELY)
 def what_is_known_to_fail_on_one_way(x: Any, n: Any) -> Any:
-    held, keys, account = [1, 2], {"a": 1}, Account(1.0)
+    held: Any = [1, 2]
+    account: Any = Account(1.0)
+    number: Any = 3
     x[0] = 5.0
     print("before")
     if n == 0:
@@ -115,17 +117,17 @@ def what_is_known_to_fail_on_one_way(x: Any, n: Any) -> Any:
     elif n == 1:
         account.missing
     elif n == 2:
-        len(3)
+        len(number)
     elif n == 3:
         min([])
     elif n == 4:
-        sorted([1, "a"])
+        sorted([*held, "a"])
     elif n == 5:
         list(range(1, 2, 0))
     elif n == 6:
         x.missing
     elif n == 7:
-        keys["b"]
+        {"a": 1}["b"]
     elif n == 8:
         np.array([[1], [1, 2]])
     print("after")
@@ -134,8 +136,9 @@ def what_is_known_to_fail_on_one_way(x: Any, n: Any) -> Any:
 
 @failing((X, 1))
 def line_before_an_attribute_that_is_missing(x: Any, n: Any) -> Any:
+    account: Any = Account(1.0)
     print("before", x[n])
-    return Account(1.0).missing
+    return account.missing
 
 
 @failing((X, 2), (X, 7))

@@ -66,10 +66,10 @@ class _Unread:
         once = {_question(op): op for op in reversed(own)}
         unread = {question: op for question, op in once.items() if question not in asked}
         asked |= unread.keys()
-        values = [op.results[0] for op in unread.values() if not isinstance(op, LibraryOp)]
-        self.left = self.left or len(values) < len(unread)
+        kept = [op for op in unread.values() if not isinstance(op, LibraryOp)]
+        self.left = self.left or len(kept) < len(unread)
         inside = [self._of_regions(op, asked) for op in block.ops if isinstance(op, ControlOp)]
-        values += filter(None, inside)
+        values: list[SSAValue] = [*(op.results[0] for op in kept), *filter(None, inside)]
         return _sum(block, values) if values else None
 
     def _of_regions(self, op: ControlOp, asked: frozenset[Question]) -> SSAValue | None:
