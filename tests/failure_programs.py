@@ -115,7 +115,7 @@ def what_is_known_to_fail_on_one_way(x: Any, n: Any) -> Any:
     if n == 0:
         held["a"]
     elif n == 1:
-        account.missing
+        print(account.missing)
     elif n == 2:
         len(number)
     elif n == 3:
@@ -125,7 +125,7 @@ def what_is_known_to_fail_on_one_way(x: Any, n: Any) -> Any:
     elif n == 5:
         list(range(1, 2, 0))
     elif n == 6:
-        x.missing
+        print(x.missing)
     elif n == 7:
         {"a": 1}["b"]
     elif n == 8:
