@@ -102,6 +102,45 @@ def wrong_shape_on_one_way(x: Any, c: Any) -> Any:
     return x * 2
 
 
+UNLIKELY = (X, 0), (X, 1), (X, 2), (X, 3), (X, 4), (X, 5), (X, 6), (X, 7), (X, 8), (X, 9)
+
+
+@failing(*UNLIKELY)
+def what_is_known_to_fail_on_one_way(x: Any, n: Any) -> Any:
+    held: Any = [1, 2]
+    account: Any = Account(1.0)
+    number: Any = 3
+    x[0] = 5.0
+    print("before")
+    if n == 0:
+        held["a"]
+    elif n == 1:
+        print(account.missing)
+    elif n == 2:
+        len(number)
+    elif n == 3:
+        min([])
+    elif n == 4:
+        sorted([*held, "a"])
+    elif n == 5:
+        list(range(1, 2, 0))
+    elif n == 6:
+        print(x.missing)
+    elif n == 7:
+        {"a": 1}["b"]
+    elif n == 8:
+        np.array([[1], [1, 2]])
+    print("after")
+    return x
+
+
+@failing((X, 1))
+def line_before_an_attribute_that_is_missing(x: Any, n: Any) -> Any:
+    account: Any = Account(1.0)
+    print("before", x[n])
+    return account.missing
+
+
 @failing((X, 2), (X, 7))
 def index_before_a_raise(x: Any, n: Any) -> Any:
     y = np.zeros(3)

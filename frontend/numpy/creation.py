@@ -34,6 +34,7 @@ from mlc.frontend.trace.containers import flatten, unflatten
 from mlc.frontend.trace.kinds import is_array, is_number, is_series, is_variants
 from mlc.frontend.trace.known import known_dim
 from mlc.frontend.trace.program_sizes import natural
+from mlc.frontend.trace.source import in_users_name
 from mlc.frontend.trace.symbolic import SymbolicDim, as_dim, is_bound
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
@@ -326,6 +327,7 @@ def array(
     return result(made.value) if copy else made
 
 
+@in_users_name
 def _from_nested(value: Any) -> Tracer:
     if isinstance(value, range):
         value = list(value)

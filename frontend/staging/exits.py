@@ -97,14 +97,16 @@ def _tried(body: Callable[[], Any], raised: Any) -> Any:
     except Exception as error:
         if isinstance(error, REFUSALS) or not must_wait() or is_deferred(error.args):
             raise
+        users = isinstance(error, MlcError) or is_raised_by_user(error)
         site = site_of_error(error)
-        if not isinstance(error, IndexError | KeyError | ZeroDivisionError):
-            users = isinstance(error, MlcError) or is_raised_by_user(error)
+        if not users or not isinstance(error, IndexError | KeyError | ZeroDivisionError):
             found = type(error), site if users else None
             if found[1] is None or found not in here().fatal:
                 error.__dict__[_FATAL] = found
                 raise
         error.__traceback__ = error.__context__ = None
+        if isinstance(error, AttributeError):
+            error.obj = None  # a traced value perhaps
         take_care(here().functions, 2)
         effects().fail(error, site=site)
         return raised

@@ -52,6 +52,7 @@ from mlc.frontend.trace.kinds import (
     is_variants,
 )
 from mlc.frontend.trace.paths import cell_path, global_path, object_path
+from mlc.frontend.trace.source import in_users_name
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -75,6 +76,7 @@ class Access(Flow):
         """A variable of an enclosing function."""
         return captured(value, cell_path(self._cells[name], name))
 
+    @in_users_name
     def attr(self, obj: Any, name: str) -> Any:
         """obj.name"""
         if is_variants(obj):
@@ -97,6 +99,7 @@ class Access(Flow):
             return value  # as it was seen when the object was first stored to
         return captured(value, path.attr(name))
 
+    @in_users_name
     def item(self, obj: Any, key: Any) -> Any:
         """obj[key]"""
         if is_variants(obj) or is_variants(key):

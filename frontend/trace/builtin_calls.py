@@ -15,6 +15,7 @@ from mlc.frontend.staging.items import enumerated, ranged, turned, zipped
 from mlc.frontend.staging.many import mapped
 from mlc.frontend.trace.deferred import text_of
 from mlc.frontend.trace.effects import effects
+from mlc.frontend.trace.source import in_users_name
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import current, here, lift_size
 from mlc.frontend.trace.tracer import Tracer
@@ -61,6 +62,7 @@ def _to_complex(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     return made
 
 
+@in_users_name
 def _instance(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     value, kinds = args
     if isinstance(value, Tracer):
@@ -96,6 +98,7 @@ def _of_class(value: Tracer, asked: Any) -> Any:
     return asked(python_class(value) or value.row.numpy.type)
 
 
+@in_users_name
 def _length(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     (value,) = args
     return value.shape[0] if isinstance(value, Tracer) and value.ndim else len(value)

@@ -39,6 +39,7 @@ from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.variants import first_variants
 from mlc.frontend.trace.deferred import is_deferred
 from mlc.frontend.trace.kinds import class_of, is_tuple
+from mlc.frontend.trace.source import in_users_name
 from mlc.frontend.trace.stores import check_collection
 from mlc.frontend.trace.tracer import Tracer
 
@@ -91,6 +92,7 @@ def _keys(elements: Sequence[Any], key: Any) -> list[Any]:
     return list(elements) if key is None else [call(key, (x,), {}) for x in elements]
 
 
+@in_users_name
 def _sorted(first: Any, *, key: Any = None, reverse: Any = False) -> list[Any]:
     elements = list(first)
     keys = _keys(elements, key)
@@ -109,6 +111,7 @@ def _sort(obj: list[Any], *, key: Any = None, reverse: Any = False) -> None:
     put_contents(obj, found)
 
 
+@in_users_name
 def _extreme(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """min or max by key=, or of tuples: the first that is so."""
     key = kwargs.get("key")

@@ -9,8 +9,8 @@ import os
 import sys
 from collections.abc import Callable, Container
 from functools import lru_cache
-from types import CodeType, FrameType
-from typing import TYPE_CHECKING, cast
+from types import CodeType, FrameType, FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from mlc.cached_property import cached_property
 from mlc.lazy_dataclass import dataclass
@@ -20,9 +20,23 @@ if TYPE_CHECKING:
 
 _OWN = ("mlc", "numpy")  # packages whose frames are not the user's
 
-_CALLERS = ("mlc.frontend.trace.access", "mlc.frontend.trace.builtin_calls")
+_CALLERS = (
+    *("mlc.frontend.trace.access", "mlc.frontend.trace.builtin_calls", "mlc.frontend.trace.kinds"),
+    "mlc.frontend.staging.items",
+)
 """Where functions are called for the user: function(*args, **kwargs)."""
 _CALL_OF_GIVEN = opcode.opmap["CALL_FUNCTION_EX"]
+_RAISE = opcode.opmap["RAISE_VARARGS"]
+_IN_USERS_NAME: set[CodeType] = set()
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def in_users_name(function: F) -> F:
+    """A function of ours that does itself what the user's code says: what fails there is theirs."""
+    _IN_USERS_NAME.add(cast("FunctionType", function).__code__)
+    return function
+
 
 _STORES: dict[int, int] = {}
 """Opcodes that store into a variable; their argument shifted right is its number."""
@@ -148,16 +162,22 @@ def site_of_error(error: BaseException) -> Site | None:
 
 
 def is_raised_by_user(error: BaseException) -> bool:
-    """Whether the user's code has raised it, or what that calls, and not code of ours."""
+    """
+    Whether the user's code has raised it, or what that calls; of ours, what does in its name what
+    fails, or says by `raise` what Python or NumPy would.
+    """
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
     if at is None:
         return False
-    module = str(at.tb_frame.f_globals.get("__name__", ""))
-    if module in _CALLERS and at.tb_frame.f_code.co_code[at.tb_lasti] == _CALL_OF_GIVEN:
+    code, module = at.tb_frame.f_code, str(at.tb_frame.f_globals.get("__name__", ""))
+    if module.partition(".")[0] != "mlc" or code in _IN_USERS_NAME:
         return True
-    return module.partition(".")[0] != "mlc"
+    op = code.co_code[at.tb_lasti]
+    if op == _RAISE:
+        return not isinstance(error, AssertionError | NotImplementedError)
+    return op == _CALL_OF_GIVEN and module in _CALLERS
 
 
 def raising_frame(error: BaseException) -> FrameType | None:

@@ -16,10 +16,12 @@ from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import INDEX, ControlOp, YieldOp, yield_of
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp
-from mlc.dialects.tensor.letters import ALPHABET
+from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.letters import ALPHABET, split
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ReduceOp
+from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.frontend.trace.trace import Trace
 
 Question = tuple[object, ...]
@@ -66,10 +68,10 @@ class _Unread:
         once = {_question(op): op for op in reversed(own)}
         unread = {question: op for question, op in once.items() if question not in asked}
         asked |= unread.keys()
-        values = [op.results[0] for op in unread.values() if not isinstance(op, LibraryOp)]
-        self.left = self.left or len(values) < len(unread)
+        kept = [op for op in unread.values() if not isinstance(op, LibraryOp)]
+        self.left = self.left or len(kept) < len(unread)
         inside = [self._of_regions(op, asked) for op in block.ops if isinstance(op, ControlOp)]
-        values += filter(None, inside)
+        values: list[SSAValue] = [*(op.results[0] for op in kept), *filter(None, inside)]
         return _sum(block, values) if values else None
 
     def _of_regions(self, op: ControlOp, asked: frozenset[Question]) -> SSAValue | None:
@@ -112,6 +114,10 @@ def _is_unread_in(use: FunctionUse, read: Container[SSAValue], trace: Trace) -> 
 
 def _question(op: Operation) -> Question:
     """What is asked: two ops that ask the same fail together."""
+    if isinstance(op, GatherOp | ScatterOp):  # whether places lie on axes of the first operand
+        word, shape = split(op.letters.data)[0][0], shape_of(op.operands[0].type)
+        asked = [(op.indices[int(c)], d) for c, d in zip(word, shape, strict=True) if c.isdigit()]
+        return GatherOp, frozenset((_number(x), d) for x, d in asked)
     return type(op), *map(_number, op.operands), *(x.type for x in op.results)
 
 
