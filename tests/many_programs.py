@@ -40,7 +40,14 @@ def sums(x: Any) -> Any:
 @both
 def lists(x: Any) -> Any:
     pairs = list(enumerate(x)), list(zip(x, x[1:])), list(map(float, x)), list(reversed(x))
-    return list(x), sorted(x), sorted(x, reverse=True), list(filter(lambda v: v > 0, x)), pairs
+    return (
+        list(x),
+        x.tolist(),
+        sorted(x),
+        sorted(x, reverse=True),
+        list(filter(lambda v: v > 0, x)),
+        pairs,
+    )
 
 
 @both
