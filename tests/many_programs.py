@@ -86,6 +86,7 @@ def taken_apart(x: Any) -> Any:
     a, b, *rest = kept
     c, *_, d = sorted(kept)
     e, f = kept[:2]
+    p = q = 0.0
     for p, q in [(v, v + 1) for v in x if v > 0]:
         pass
     return a, b, len(rest), rest, c, d, e - f, [*kept, 1.0], p, q
