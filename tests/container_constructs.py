@@ -9,6 +9,7 @@ in construct_programs.py.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import deque
 from typing import Any
 
@@ -135,7 +136,8 @@ def maps_filters(x: Any) -> Any:
     s = sum(map(lambda v: v**3, x)) + max(map(abs, x))
     for a, b in zip(map(np.sin, x), reversed(x)):
         s = s + a * b
-    return s + functools.reduce(lambda a, b: a * 0.5 + b, x)
+    sums = list(itertools.accumulate(x, lambda a, b: a * 0.9 + b))
+    return s + functools.reduce(lambda a, b: a * 0.5 + b, x) + sums[-1] * sums[2]
 
 
 @construct
@@ -252,7 +254,7 @@ def over_many(x: Any) -> Any:
     s = sum(y) * 0.1 + max(y) - min(y) + sorted(y)[2]
     best, place = max(zip(y, range(100)), key=lambda pair: pair[0])
     L = list(map(lambda a, b: a * b, y, reversed(y)))
-    kept = list(filter(lambda v: v > 0.5, y))
+    kept = list(filter(lambda v: v > 0.53, y))
     L.sort(key=abs)
     return s + best * (place + 1) + L[3] * L[-1] + sum(kept) * any(v > 2 for v in y)
 

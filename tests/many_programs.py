@@ -40,7 +40,14 @@ def sums(x: Any) -> Any:
 @both
 def lists(x: Any) -> Any:
     pairs = list(enumerate(x)), list(zip(x, x[1:])), list(map(float, x)), list(reversed(x))
-    return list(x), sorted(x), sorted(x, reverse=True), list(filter(lambda v: v > 0, x)), pairs
+    return (
+        list(x),
+        x.tolist(),
+        sorted(x),
+        sorted(x, reverse=True),
+        list(filter(lambda v: v > 0, x)),
+        pairs,
+    )
 
 
 @both
@@ -79,6 +86,7 @@ def taken_apart(x: Any) -> Any:
     a, b, *rest = kept
     c, *_, d = sorted(kept)
     e, f = kept[:2]
+    p = q = 0.0
     for p, q in [(v, v + 1) for v in x if v > 0]:
         pass
     return a, b, len(rest), rest, c, d, e - f, [*kept, 1.0], p, q

@@ -68,7 +68,17 @@ def _row_of(x: Tracer, what: str) -> DType:
 
 
 def tolist(x: Tracer) -> Any:
-    """Nested lists of Python numbers."""
+    """Nested lists of Python numbers; of many in a row, one that holds them as rows."""
+    from mlc.frontend.staging.counted import Counted
+    from mlc.frontend.staging.items import items_of
+    from mlc.frontend.staging.lazy import is_long
+
+    if x.ndim == 1 and is_long(x):
+        rows = result(convert(x.value, _row_of(x, "tolist()")))
+        rows.weak = True
+        items = items_of(x)
+        assert items is not None
+        return [Counted(items.count, rows)]
     if any(d.constant is None for d in x.dims) or int(x.size) > MAX_LISTED:
         raise located(
             ConcretizationError,

@@ -47,7 +47,7 @@ class Items:
         count = self.count - first
         rest = Items(count, lambda k: self.at(k + first), lambda: list(self)[first:])
         rest = replace(rest, parallel=self.parallel, checked=self.checked)
-        return replace(rest, arrays=self.arrays, series=self.series)
+        return replace(rest, arrays=self.arrays, series=self.series, each=self.each)
 
     def made(self, found: Any) -> Any:
         """The item of what is at its place."""

@@ -6,9 +6,11 @@ which each is made in its own trip.
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 from collections import deque
 from dataclasses import replace
-from functools import wraps
 from typing import Any
 
 from mlc.frontend.staging.counted import Counted
@@ -45,7 +47,21 @@ def _kept(function, items):
     return made
 
 
-def _run(function: Any, *args: Any) -> list[Any]:
+def _reduced(function, items, made):
+    for item in items:
+        made = function(made, item)
+    return made
+
+
+def _accumulated(function, items, made):
+    found = [made]
+    for item in items:
+        made = function(made, item)
+        found.append(made)
+    return found
+
+
+def _run(function: Any, *args: Any) -> Any:
     observed = transformed(function)
     assert observed is not None
     return observed(*args)
@@ -83,10 +99,41 @@ def of_each(function: Any, items: Any) -> list[Any]:
     return _run(_of_each, function, items)
 
 
+def reduced(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """functools.reduce(…)"""
+    if not kwargs and len(args) > 1 and traced(args[1]) and is_long(args[1]):
+        return _from_first(_reduced, *args)
+    return functools.reduce(*observed(args), **kwargs)
+
+
+def accumulated(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """itertools.accumulate(…)"""
+    items, *function = args
+    if not kwargs and traced(items) and is_long(items):
+        return _from_first(_accumulated, function[0] if function else operator.add, items)
+    return itertools.accumulate(*observed(args), **kwargs)
+
+
+def observed(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments of a library's function, which calls some of them."""
+    from mlc.frontend.trace.access import observed_functions
+
+    return observed_functions(args)
+
+
+def _from_first(loop: Any, function: Any, items: Any, *made: Any) -> Any:
+    """A loop that begins with a value, else with the first item."""
+    found = items_of(items)
+    assert found is not None
+    if made:
+        return _run(loop, function, found, *made)
+    return _run(loop, function, found.after(1), found.made(found.at(0)))
+
+
 def making(items: Items, body: Body) -> Body:
     """A loop's body that makes its items itself."""
 
-    @wraps(body)
+    @functools.wraps(body)
     def trip(found: Any) -> Any:
         return body(items.made(found))
 

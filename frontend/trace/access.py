@@ -277,7 +277,7 @@ def _called(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if isinstance(own, FunctionType) and is_users(own):
         guard_class(class_of(function), "__call__", own)
         return _call_function(own, (function, *args), kwargs)
-    if function is functools.reduce or function is sorted:
+    if function is sorted:
         args, key = observed_functions(args), kwargs.get("key")
         kwargs = {**kwargs, "key": observed_functions((key,))[0]} if key else kwargs
     return function(*args, **kwargs)

@@ -4,6 +4,7 @@ Builtins, and functions of `math`, that ask a value for what a traced one cannot
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import partial, reduce
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.items import enumerated, ranged, turned, zipped
-from mlc.frontend.staging.many import mapped
+from mlc.frontend.staging.many import accumulated, mapped, reduced
 from mlc.frontend.trace.deferred import text_of
 from mlc.frontend.trace.effects import effects
 from mlc.frontend.trace.source import in_users_name
@@ -255,6 +256,8 @@ BUILTINS: dict[Any, Any] = {
     enumerate: enumerated,
     zip: zipped,
     map: mapped,
+    reduce: reduced,
+    itertools.accumulate: accumulated,
     reversed: turned,
     **{getattr(math, name): _scalar_function(name) for name in _OF_NUMBERS},
 }

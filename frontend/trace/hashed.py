@@ -67,7 +67,8 @@ def with_keys(function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
             return args
         return tuple(map(_pairs if function in _OF_PAIRS else _keys, args))
     owner: Any = function.__self__ if isinstance(function, BuiltinFunctionType) else None
-    if not is_one_of(owner, (dict, set, frozenset)) and owner not in _CLASSES[2:]:
+    makes = any(owner is kind for kind in _CLASSES)  # dict.fromkeys
+    if not makes and not is_one_of(owner, (dict, set, frozenset)):
         return args
     if function.__name__ in _BY_KEY:
         return as_key(args[0]), *args[1:]

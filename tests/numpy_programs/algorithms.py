@@ -331,3 +331,49 @@ def subset_sums(items, target):
         for s in range(target, it - 1, -1):
             dp[s] = dp[s] or dp[s - it]
     return dp
+
+
+@program(rng.random((20, 2)), 0.3, 3)
+def clusters(X, eps, least):
+    n = len(X)
+    D = np.linalg.norm(X[:, None] - X, axis=2)
+    labels = np.full(n, -1)
+    count = 0
+    for i in range(n):
+        if labels[i] != -1:
+            continue
+        near = np.flatnonzero(D[i] <= eps)
+        if near.size < least:
+            continue
+        labels[i] = count
+        frontier = [int(j) for j in near]
+        while frontier:
+            j = frontier.pop()
+            if labels[j] != -1:
+                continue
+            labels[j] = count
+            others = np.flatnonzero(D[j] <= eps)
+            if others.size >= least:
+                frontier.extend(others.tolist())
+        count += 1
+    return labels, count
+
+
+@program(rng.integers(0, 6, 20), rng.random((20, 3)))
+def means_of_groups(labels, X):
+    k = labels.max() + 1
+    means = np.full((k, X.shape[1]), np.nan)
+    for j in range(k):
+        mine = labels == j
+        if mine.any():
+            means[j] = X[mine].mean(axis=0)
+    return means, np.eye(k)[labels], np.bincount(labels) / np.maximum(np.bincount(labels), 1)
+
+
+@program(rng.random(20), 5)
+def statistics_of_windows(x, width):
+    out = np.zeros((len(x) - width + 1, 4))
+    for i in range(len(out)):
+        part = x[i : i + width]
+        out[i] = part.mean(), part.std(), part.min(), np.median(part)
+    return out
