@@ -246,7 +246,7 @@ class TilesLowering(ControlLowering):
             whole, axes = op.placed[k], op.axes[k][:shared]
             kind = tile_in(whole.type, axes, [op.tile_dim(n) for n in range(shared)])
             part = self._part(self.homes[whole], whole.type, axes, at, kind)
-            self._clear(op, part, kind, MONOIDS[op.monoids[k]])
+            self._put_neutral(op, part, kind, MONOIDS[op.monoids[k]])
         b.symbols = outer
         inside = b.product(self._counts(op)[shared:])
         first = b.mul(number, inside)
@@ -256,7 +256,7 @@ class TilesLowering(ControlLowering):
 
         b.loop(0, inside, 1, trip)
 
-    def _clear(self, op: TilesOp, place: Location, kind: Attribute, monoid: Monoid) -> None:
+    def _put_neutral(self, op: TilesOp, place: Location, kind: Attribute, monoid: Monoid) -> None:
         """Writes the identity to a part of a result."""
         shape, strides = shape_of(kind), place.strides
         long = [k for k, n in enumerate(shape) if n != Dim.const(1)]
@@ -267,7 +267,7 @@ class TilesLowering(ControlLowering):
         row = tile_in(kind, (axis,), [Dim.const(1)])
 
         def one(i: Index) -> None:
-            self._clear(op, self._part(place, kind, (axis,), [i], row), row, monoid)
+            self._put_neutral(op, self._part(place, kind, (axis,), [i], row), row, monoid)
 
         self.b.loop(0, self.b.dim(size), 1, one)
 
