@@ -26,6 +26,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.target.attribute import ATTRIBUTE
 from mlc.knobs import FUSIONS
 from mlc.passes import wellformed
+from mlc.passes.cost.sizes import sizes_of
 from mlc.passes.remarks import listening
 from mlc.passes.tensor.rules import Rules, limited
 from mlc.text import context, parse_text, read_text, verify_text
@@ -236,7 +237,8 @@ class MlcOpt(xDSLOptMain):
             if each.name in registry.PASSES and each.name not in registry.OF_LOOPS:
                 self._check_level(prog, each.name)
             try:
-                each.apply(self.ctx, prog)
+                with sizes_of(prog):
+                    each.apply(self.ctx, prog)
             except ValueError as error:  # an option that only the pass can judge
                 if isinstance(error, MlcError):
                     raise

@@ -26,7 +26,7 @@ from mlc.dialects.tensor.shape import SliceOp, known_ends
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernel
-from mlc.passes.cost.sizes import is_typical_attribute
+from mlc.dialects.typical import is_typical_attribute
 from mlc.passes.plan_faults import plan_faults
 from mlc.passes.tensor.call_graph import callees_first
 

@@ -50,9 +50,15 @@ def levels_of(numerics: Any = "fast") -> Levels:
     return f.lower(SQUARE, SQUARE, SQUARE, SQUARE).levels
 
 
+def searched(levels: Levels, plans: int) -> Search:
+    found = superopt(levels, RULES, plans=plans)
+    assert isinstance(found, Search)
+    return found
+
+
 @pytest.fixture(scope="module")
 def found() -> Search:
-    return superopt(levels_of(), RULES, plans=20)
+    return searched(levels_of(), 20)
 
 
 def test_three_products_become_one(found: Search) -> None:
@@ -71,13 +77,13 @@ def test_it_computes_the_same(found: Search) -> None:
 
 
 def test_more_plans_are_no_worse_and_the_same_each_time(found: Search) -> None:
-    some = [superopt(levels_of(), RULES, plans=n) for n in (1, 2, 3)]
+    some = [searched(levels_of(), n) for n in (1, 2, 3)]
     assert [found.best_after(n) for n in (1, 2, 3)] == [search.curve[-1][1] for search in some]
     times = [search.best_s for search in (*some, found)]
     assert times == sorted(times, reverse=True)
     assert [search.judged for search in some] == [1, 2, 3]
     assert some[0].steps == ()
-    assert superopt(levels_of(), RULES, plans=20).said() == found.said()
+    assert searched(levels_of(), 20).said() == found.said()
 
 
 def test_orders_of_operands_are_one_plan() -> None:
@@ -91,7 +97,7 @@ def test_orders_of_operands_are_one_plan() -> None:
 
 
 def test_numerics_say_which_rules_there_are() -> None:
-    assert superopt(levels_of("standard"), RULES, plans=20).steps == ()
+    assert searched(levels_of("standard"), 20).steps == ()
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
+from mlc.dialects.typical import ATTRIBUTE as TYPICAL
+from mlc.dialects.typical import typical_attribute
 from mlc.fork import RenewedLock
 from mlc.frontend.call.arguments import Call, Parameters
 from mlc.frontend.call.changing import Changing
@@ -33,8 +35,6 @@ from mlc.frontend.trace import access
 from mlc.frontend.trace.kinds import is_scalar
 from mlc.frontend.trace.source import definition_of
 from mlc.frontend.trace.trace import current
-from mlc.passes.cost.sizes import ATTRIBUTE as TYPICAL
-from mlc.passes.cost.sizes import typical_attribute
 from mlc.runtime.float_flags import float_flags_kept
 from mlc.waiting import waiting
 

@@ -109,6 +109,7 @@ _THROUGH = (
     "mlc.frontend.staging.branches",
     "mlc.frontend.staging.variables",
     "mlc.frontend.staging.exits",
+    "mlc.frontend.staging.many",
 )
 """
 Modules that operators go through, of values with options too; what else of ours divides means

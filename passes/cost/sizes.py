@@ -14,11 +14,12 @@ from contextvars import ContextVar
 from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
 from mlc.dialects.dims import Dim, Shape, product
 from mlc.dialects.tensor.op import bytes_of
+from mlc.dialects.typical import typical_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,33 +27,14 @@ R = TypeVar("R")
 ASSUMED = 4096
 """Of a size that only the call knows, and of which nobody says what it mostly is."""
 
-ATTRIBUTE = "mlc.typical"
-
 _Named = tuple[tuple[str, int], ...]
 _typical: ContextVar[_Named] = ContextVar("mlc_typical", default=())
-
-
-def typical_attribute(sizes: Mapping[str, int]) -> DictionaryAttr:
-    """What a module says of its symbols."""
-    return DictionaryAttr({name: IntegerAttr(sizes[name], i64) for name in sorted(sizes)})
-
-
-def is_typical_attribute(attribute: Attribute) -> bool:
-    """Whether it gives symbols whole numbers, none below zero."""
-    return isinstance(attribute, DictionaryAttr) and all(
-        isinstance(x, IntegerAttr) and x.value.data >= 0 for x in attribute.data.values()
-    )
 
 
 @contextmanager
 def sizes_of(module: ModuleOp) -> Generator[None]:
     """While passes look at a module: its typical sizes, for what they make of parts of it, too."""
-    said = module.attributes.get(ATTRIBUTE)
-    pairs: _Named = ()
-    if isinstance(said, DictionaryAttr):
-        found = {k: x.value.data for k, x in said.data.items() if isinstance(x, IntegerAttr)}
-        pairs = tuple(sorted(found.items()))
-    token = _typical.set(pairs)
+    token = _typical.set(tuple(sorted(typical_of(module).items())))
     try:
         yield
     finally:

@@ -336,10 +336,10 @@ def test_code_for_gpus_needs_no_gpu(program: str, run: Run) -> None:
 
 def test_every_option_has_a_flag_or_needs_none() -> None:
     """
-    The others say what the arguments are, which --spec and --sizes say, or what is done with a
-    function that is no program.
+    The others say what the arguments are (--spec, --sizes; a module says `mlc.typical` itself), or
+    what is done with a function that is no program.
     """
-    others = {"dynamic", "static", "donate", "contract", "fallback"}
+    others = {"dynamic", "typical", "static", "donate", "contract", "fallback"}
     assert set(OPTIONS) | others == set(Settings.__dataclass_fields__)
 
 

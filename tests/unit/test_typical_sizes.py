@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import mlc
 from mlc.dialects.dims import Dim
+from mlc.driver import main
 from mlc.passes import wellformed
 from mlc.passes.cost.sizes import ASSUMED, assumed, elements_of, sizes_of, typical
 from mlc.text import parse_text
@@ -46,6 +48,19 @@ def test_plans_are_made_for_typical_sizes() -> None:
     assert "mlc.typical" not in many.traced
     assert re.search(r"\bmlc\.tiles\b", str(many.plan()))
     assert not re.search(r"\bmlc\.tiles\b", str(few.plan()))
+
+
+def test_passes_alone_plan_for_typical_sizes(tmp_path: Path) -> None:
+    """What `mlc opt` makes of a printed program is what the pipeline makes of it."""
+    few = planned(normalised, spec("B", 512), spec(512, 512), target="avx2", typical={"B": 2})
+    source, made = tmp_path / "few.mlir", tmp_path / "made.mlir"
+    for text, tiled in (
+        (few.traced, False),
+        (few.traced.replace("mlc.typical = {B = 2 : i64}", "mlc.typical = {B = 4096 : i64}"), True),
+    ):
+        source.write_text(str(text))
+        assert main(["opt", str(source), "-p", "form-tiles", "-o", str(made)]) == 0
+        assert bool(re.search(r"\bmlc\.tiles\b", made.read_text())) == tiled
 
 
 def test_typical_rows_have_a_schedule() -> None:
