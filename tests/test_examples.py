@@ -18,6 +18,8 @@ TRAINED = re.compile(
     r" cnn_steps_per_s=\d+ seconds=\d+\.\d compilations=(\d+)"
 )
 
+FURTHER = re.compile(r"before=(\d\.\d{4}) after=(\d\.\d{4}) compilations=1")
+
 
 def run_example(name: str, *arguments: str) -> str:
     """What `mlc run examples/NAME` prints."""
@@ -53,6 +55,20 @@ def test_train_digits() -> None:
     assert float(found[1]) >= 0.85
     assert float(found[2]) >= 0.95
     assert found[3] == "2"  # one for each network
+
+
+def test_a_model_of_pytorchs() -> None:
+    pytest.importorskip("onnx")
+    output = run_example("pytorch_model.py")
+    found = FURTHER.fullmatch(output.splitlines()[-1])
+    assert found is not None, output
+    assert 0.8 < float(found[1]) < float(found[2])
+
+
+def test_a_function_of_jaxs() -> None:
+    pytest.importorskip("jax")
+    said = [line.split(":")[0] for line in run_example("jax_function.py").splitlines()]
+    assert said == ["value", "gradient", "gradients"]
 
 
 @pytest.mark.gpu
