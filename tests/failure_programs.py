@@ -271,6 +271,88 @@ def in_another(x: Any, n: Any) -> Any:
     return q
 
 
+def positive(z: Any) -> Any:
+    if z > 0:
+        raise ValueError("positive")
+    return z
+
+
+def put(x: Any, v: Any) -> Any:
+    x[1] = v
+    return v
+
+
+SIGNS = (X, np.float64(0.5)), (X, np.float64(-0.5))
+
+
+@failing(*SIGNS)
+def stored_from_a_function(x: Any, s: Any) -> Any:
+    x[2] = positive(s)
+
+
+@failing(*SIGNS)
+def added_from_a_function(x: Any, s: Any) -> Any:
+    x[0], x[3] = 4.0, 5.0
+    x[0] += positive(s)
+
+
+@failing(*SIGNS)
+def added_in_place(x: Any, s: Any) -> Any:
+    x += positive(s)
+
+
+@failing(*SIGNS)
+def stored_among_others(x: Any, s: Any) -> Any:
+    x[0], x[1] = 4.0, positive(s)
+
+
+@failing(*SIGNS)
+def stored_at_a_functions_place(x: Any, s: Any) -> Any:
+    x[int(positive(s))] = 2
+
+
+@failing(*SIGNS)
+def handed_to_a_function(x: Any, s: Any) -> Any:
+    put(x, positive(s))
+
+
+@failing(*SIGNS)
+def before_another_function(x: Any, s: Any) -> Any:
+    return positive(s) + put(x, 3.0)
+
+
+@failing(*SIGNS)
+def appended(x: Any, s: Any) -> Any:
+    found = [1.0]
+    try:  # noqa: SIM105
+        found.append(positive(s))
+    except ValueError:
+        pass
+    return len(found), found[-1]
+
+
+@failing(*SIGNS)
+def trips_from_a_function(x: Any, s: Any) -> Any:
+    for i in range(int(positive(s)) + 2):
+        x[i] = 7
+
+
+@failing(*SIGNS)
+def a_test_of_a_function(x: Any, s: Any) -> Any:
+    if positive(s) < 5:
+        x[3] = 9
+
+
+@failing((X,), (np.arange(40.0),))
+def caught_in_each_trip(x: Any) -> Any:
+    for c in x:  # noqa: B007
+        try:  # noqa: SIM105
+            positive(1)
+        except ValueError:
+            pass
+    return c
+
+
 @counting(*TRIPS)
 def where_some(x: Any, n: Any) -> Any:
     q = 1

@@ -37,6 +37,7 @@ from mlc.frontend.staging.scopes import (
     is_sliced,
     own_nodes,
 )
+from mlc.frontend.staging.separated import separated
 from mlc.frontend.staging.syntax import ITEM, RAW_CALLS, defined, runtime, thunk
 from mlc.frontend.trace.definitions import Definition, parameters
 from mlc.lazy_dataclass import dataclass
@@ -108,6 +109,8 @@ class _Stager(Comprehensions, ast.NodeTransformer):
     def _body(self, node: ast.FunctionDef, names: Sequence[str]) -> list[ast.stmt]:
         if self.gathers:
             gathered(node)
+        if self.care:
+            node.body = separated(node.body)
         scope, own = self.scope, list(own_nodes(node.body))
         scope.suspends = any(isinstance(x, _SUSPENDING) for x in own)
         declared = [x for x in own if isinstance(x, ast.Global | ast.Nonlocal)]

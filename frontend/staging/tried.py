@@ -36,6 +36,7 @@ from mlc.frontend.staging.trials import (
     saved,
 )
 from mlc.frontend.staging.variables import Body, Elements, Local
+from mlc.frontend.trace.effects import Raised
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
@@ -172,8 +173,8 @@ def _tried(
         with journaled(block) as journal:
             decided = _noted(code_of(body), trip, local)
         journal.undo()
-    except (_Enough, *FAULTS):
-        pass  # of the latter its trips say themselves
+    except (_Enough, Raised, *FAULTS):
+        pass  # of errors its trips say themselves
     finally:
         trace.trial = None
         put_back()

@@ -32,9 +32,11 @@ def _batch_norm(at: At, x: Array, scale: Array, bias: Array, mean: Array, varian
         outputs = (mean * share + own * (1 - share), variance * share + spread * (1 - share))
         mean, variance = own, spread
     factor = (scale / np.sqrt(variance + epsilon)).astype(x.dtype)
+    if not training:  # one product and one sum of each element, rounded as other runtimes do
+        shift = (bias - mean * factor).astype(x.dtype)
+        return x * _per_channel(factor, x.ndim) + _per_channel(shift, x.ndim)
     found = (x - _per_channel(mean, x.ndim)) * _per_channel(factor, x.ndim)
-    found = (found + _per_channel(bias, x.ndim)).astype(x.dtype)
-    return (found, *outputs) if outputs else found
+    return (found + _per_channel(bias, x.ndim)).astype(x.dtype), *outputs
 
 
 @row("InstanceNormalization")
