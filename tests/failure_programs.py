@@ -213,6 +213,27 @@ def unread_division(x: Any, n: Any) -> Any:
     return x.sum()
 
 
+@failing((X, np.bool_(True)), (X, np.bool_(False)))
+def division_by_what_is_picked(x: Any, t: Any) -> Any:
+    """Picked twice: what has been picked may be Python's and may not."""
+    i, j = np.int64(2), 2
+    for k in range(3):
+        x[k] = i // (j - 2)
+        i = j = (i, j)[int(t)] % 5
+    return x, i, j
+
+
+@failing((X, np.float64(1)), (X, np.float64(-1)))
+def dtype_beside_a_computed_size(x: Any, c: Any) -> Any:
+    """One way fails by its dtypes, whatever size the other computes."""
+    t = q = c > 0
+    if t:
+        x[x < c] -= 0.25
+    else:
+        q = -q
+    return x, q
+
+
 @counting(*TRIPS)
 def total(x: Any, n: Any) -> Any:
     s = 0

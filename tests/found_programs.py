@@ -120,3 +120,31 @@ def a_bool_of_pythons_or_numpys(x: Any, n: Any) -> Any:
             return 2
         case _:
             return 3
+
+
+@program((V([0.0, 1.0, 2.0]), 0.5), (V([0.0, 1.0, 2.0]), 2.0))
+def sizes_of_one_way(x: Any, s: Any) -> Any:
+    """What is returned early has no array of a size that the rest computes."""
+    q: list[Any] = []
+    if x[0] + s > 1:
+        return q
+    w = x[x > s]
+    for _ in w:
+        q += [1.5]
+    return q, w, [w + 1]
+
+
+@program((V([0.0, 1.0, 2.0]), 0.5), (V([0.0, 1.0, 2.0]), 2.0))
+def array_or_none_of_a_size(x: Any, s: Any) -> Any:
+    w = None
+    if x[1] > s:
+        w = x[x > s]
+    return w is None, [] if w is None else [w]
+
+
+@program(*((V([0.5, 2.0]), i64(k)) for k in (0, 1, 2, -1, 3)))
+def picked_numbers_of_pythons(x: Any, k: Any) -> Any:
+    """Of its own class is what the data pick."""
+    a, b = (k, 1, 2)[k], [1, 0.5, 2.0][k]
+    p = [(1, x[0]), (x[1], 2), (2, x[0])][k]
+    return a, a / 2, b, b * x, p, p[0] * 2

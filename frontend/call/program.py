@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 from mlc.cached_property import cached_property
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import F64, I64
-from mlc.dialects.errors import MlcError
+from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.program import entry_function
 from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
 from mlc.frontend.call.arguments import Call, Parameters, addressable, row_of
@@ -204,9 +204,9 @@ def trace_program(
         program = None
     except Exception as error:
         program, found = None, fatal_error(error)
-        left_open = trace.symbols or trace.limits or trace.varying
-        if found is None or found in fatal or (isinstance(error, MlcError) and left_open):
-            raise  # a program for these sizes and numbers alone may have no such error
+        open_ = trace.symbols or trace.varying or (trace.limits and type(error) is not DTypeError)
+        if found is None or found in fatal or (isinstance(error, MlcError) and open_):
+            raise  # one for these sizes and numbers alone may not; what is counted is of one dtype
         fatal |= {found}
     del trace
     if program is None:

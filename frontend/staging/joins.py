@@ -29,7 +29,7 @@ from mlc.frontend.numpy.values import (
 )
 from mlc.frontend.staging.journal import entries_of
 from mlc.frontend.staging.options import alike, is_number_or_array, joined_options
-from mlc.frontend.staging.sized import cut, padded, room_for
+from mlc.frontend.staging.sized import ZERO, cut, hidden_in, padded, room_for
 from mlc.frontend.staging.variants import Variants
 from mlc.frontend.staging.wholes import has_class, open_class, python_class
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
@@ -227,14 +227,22 @@ class Join:
             if value is None or here().visible(leaf.known):  # the same array, on this way
                 leaves.append(leaf)
                 continue
+            hidden = hidden_in(self.blocks[side], leaf.dims)
+            none = tuple(ZERO if h else d for d, h in zip(leaf.dims, hidden, strict=True))
+            values = [value, value]
             with here().inside(self.blocks[1 - side]):
-                zero = number(0, leaf.row, leaf.dims)
-            pair = (value, zero) if side == 0 else (zero, value)
+                values[1 - side] = number(0, leaf.row, none)
+            if any(hidden):
+                pair = [self._lifted(k, leaf, v) for k, v in enumerate(values)]
+                made = self._sized(pair, leaf.row)
+                leaves.append(replace(made, weak=leaf.weak, origins=leaf.origins))
+                continue
             whole = None
             if leaf.whole is not None:
                 flags = (leaf.whole.condition, False)
                 whole = self._flag(flags if side == 0 else flags[::-1]), leaf.whole.kind
-            leaves.append(replace(self._hole(pair, leaf.weak, leaf.origins), whole=whole))
+            made = self._hole((values[0], values[1]), leaf.weak, leaf.origins)
+            leaves.append(replace(made, whole=whole))
         return unflatten(x.structure, leaves)
 
     def arrays(self, x: SSAValue, y: SSAValue) -> Hole:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, highest, shape_of
 from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.placing import PadOp
@@ -33,6 +34,14 @@ def _larger(x: Dim, y: Dim) -> Dim:
     if low is not None and low >= 0:
         return a
     return b if high is not None and high <= 0 else a + b
+
+
+def hidden_in(block: Block, dims: Shape) -> list[bool]:
+    """Which sizes say symbols that are bound in a block, and that no type around it may say."""
+    if not any(map(is_bound, dims)):
+        return [False] * len(dims)
+    own = {op.symbol.data for op in block.walk() if isinstance(op, BindOp)}
+    return [not own.isdisjoint(dim.symbols()) for dim in dims]
 
 
 def padded(x: SSAValue, room: Shape) -> SSAValue:

@@ -17,10 +17,11 @@ import numpy as np
 
 from mlc.frontend.errors import NotSupportedError, located, misfit
 from mlc.frontend.numpy.registry import RANDOM_REMEDY, implementation_of, subscript_of
-from mlc.frontend.staging.counted import as_arrays, element, is_counted, made, place_in
+from mlc.frontend.staging.counted import as_arrays, is_counted
 from mlc.frontend.staging.flow import Flow
 from mlc.frontend.staging.lazy import Lazy, is_long
 from mlc.frontend.staging.list_methods import method_of, read, spread, unpacked
+from mlc.frontend.staging.picked import picked
 from mlc.frontend.staging.variants import first_variants, narrowed, of_options
 from mlc.frontend.staging.wholes import spelled_in
 from mlc.frontend.trace import stores, unobserved
@@ -114,8 +115,7 @@ class Access(Flow):
             return read(obj, key)
         if isinstance(key, Tracer):
             if may_be_rows(obj, key):
-                held = made(list(obj))
-                return element(held, place_in(held, key))
+                return picked(list(obj), key)
             check_key(obj, key)
         key = as_key(key) if is_dict(obj) else key
         if obj is self._globals and isinstance(key, str):
