@@ -173,8 +173,9 @@ class _Stager(Comprehensions, ast.NodeTransformer):
         if isinstance(statement, ast.Global | ast.Nonlocal):
             return [at(ast.Pass(), statement)], False
         if not self._stageable(statement):
+            waiting = self._may_raise(statement)  # asked before calls are in functions
             made = self._plain(statement)
-            if tail and behind and self._may_raise(statement):
+            if tail and behind and waiting:
                 return made + self._going_on(statement, self._rest(behind, plain)), True
             return made, False
         if tail and self._exits(statement):
