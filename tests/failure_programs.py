@@ -364,6 +364,18 @@ def a_test_of_a_function(x: Any, s: Any) -> Any:
         x[3] = 9
 
 
+@failing(*SIGNS)
+def one_of_two_values(x: Any, s: Any) -> Any:
+    x[0] = 1 if s > 5 else positive(s)
+
+
+@failing(*SIGNS)
+def a_test_of_a_loop(x: Any, s: Any) -> Any:
+    while positive(s) < 1:
+        x[0] += 1
+        s += 1
+
+
 @failing((X,), (np.arange(40.0),))
 def caught_in_each_trip(x: Any) -> Any:
     for c in x:  # noqa: B007

@@ -18,6 +18,7 @@ from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import AddOp, NegOp, SubOp
 from mlc.frontend.errors import SpecialiseSignal
 from mlc.frontend.staging.exits import (
+    RAISES,
     RETURNS,
     Exit,
     HeldExit,
@@ -51,9 +52,9 @@ from mlc.frontend.staging.variables import (
 )
 from mlc.frontend.staging.variants import facts_of, knowing
 from mlc.frontend.trace.containers import flatten
-from mlc.frontend.trace.effects import Raised
+from mlc.frontend.trace.effects import Raised, effects_of
 from mlc.frontend.trace.source import user_site
-from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.unread import asked_in
 
@@ -151,6 +152,20 @@ def deciding(condition: Tracer, trace: Callable[[], Any]) -> Any:
             because = f"{type(error).__name__} where it is not known"
             raise SpecialiseSignal(condition.origins, frozenset(), because) from None
         raise
+
+
+def unless_raised(run: Body, local: Sequence[Local]) -> Exit | None:
+    """run(), unless an error has been raised by now, in a function that was called or a test."""
+    beside = effects_of(current())
+    raised = None if beside is None else beside.raised()
+    if beside is None or raised is None:
+        return run()
+
+    def undisturbed() -> Exit | None:
+        beside.clear()
+        return run()
+
+    return staged_branch(raised, (lambda: RAISES, undisturbed), None, local, later=False)
 
 
 def choice(

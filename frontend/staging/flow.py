@@ -15,7 +15,7 @@ from mlc.dialects.errors import MlcError
 from mlc.frontend.errors import NotSupportedError, SpecialiseSignal, located
 from mlc.frontend.numpy.python_numbers import item
 from mlc.frontend.numpy.values import lift
-from mlc.frontend.staging.branches import choice, staged_branch
+from mlc.frontend.staging.branches import choice, staged_branch, unless_raised
 from mlc.frontend.staging.counted import as_array, counted_of, is_counted
 from mlc.frontend.staging.exits import (
     BREAK,
@@ -34,12 +34,12 @@ from mlc.frontend.staging.lazy import Lazy
 from mlc.frontend.staging.loops import For
 from mlc.frontend.staging.many import making
 from mlc.frontend.staging.truth import negated, truth
-from mlc.frontend.staging.variables import Local, alone, locals_of
+from mlc.frontend.staging.variables import alone, locals_of
 from mlc.frontend.staging.variants import Variants, facts_of
 from mlc.frontend.staging.whiles import While
 from mlc.frontend.staging.wholes import has_class
 from mlc.frontend.trace.deferred import Raising, is_deferred
-from mlc.frontend.trace.effects import effects, effects_of, must_wait
+from mlc.frontend.trace.effects import effects, must_wait
 from mlc.frontend.trace.kinds import is_array, is_dict
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import current, here
@@ -88,7 +88,7 @@ class Flow:
                 return after(body() if body else None, rest, local)
             return staged_branch(decided, (then, otherwise), rest, local, later=later)
 
-        code = _unless_raised(run, local)
+        code = unless_raised(run, local)
         if rest is False and code is not None and falls_or_raises(code):
             return None
         return code
@@ -96,7 +96,7 @@ class Flow:
     @staticmethod
     def going_on(rest: Body, names: tuple[str, ...]) -> Exit | None:
         """rest(), unless an error has been raised in a function that was called."""
-        return _unless_raised(rest, locals_of((rest,), names))
+        return unless_raised(rest, locals_of((rest,), names))
 
     @staticmethod
     def loop(
@@ -386,17 +386,3 @@ def _compared(word: str, x: Any, y: Any) -> Any:
     if word in ("in", "not in"):
         return (Flow.inside if word == "in" else Flow.outside)(x, y)
     return getattr(operator, word)(x, y)
-
-
-def _unless_raised(run: Body, local: list[Local]) -> Exit | None:
-    """run(), unless an error has been raised by now, in a function that was called or a test."""
-    beside = effects_of(current())
-    raised = None if beside is None else beside.raised()
-    if beside is None or raised is None:
-        return run()
-
-    def undisturbed() -> Exit | None:
-        beside.clear()
-        return run()
-
-    return staged_branch(raised, (lambda: RAISES, undisturbed), None, local, later=False)

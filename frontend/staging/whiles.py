@@ -11,7 +11,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.tensor.control import WhileOp, YieldOp
 from mlc.frontend.numpy.values import lift
-from mlc.frontend.staging.branches import choice, deciding, staged_branch
+from mlc.frontend.staging.branches import choice, deciding, staged_branch, unless_raised
 from mlc.frontend.staging.exits import (
     BREAKS,
     ENDED,
@@ -227,10 +227,14 @@ class While:
     def _tested(self) -> Exit | None:
         """The test and a trip, as a trip of an endless loop."""
         decided = truth(self.test(), staying=False)
-        if isinstance(decided, bool):
-            return self.body() if decided else ENDED
-        both = (self.body, lambda: ENDED)
-        return staged_branch(decided, both, None, self.local, later=True)
+
+        def trip() -> Exit | None:
+            if isinstance(decided, bool):
+                return self.body() if decided else ENDED
+            both = (self.body, lambda: ENDED)
+            return staged_branch(decided, both, None, self.local, later=True)
+
+        return unless_raised(trip, self.local)  # by the test
 
     def _after_first_trip(self, peel: Peel, test: Body | None) -> Exit | None:
         chain = (*self.peeled, str(peel))
