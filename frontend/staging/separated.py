@@ -90,8 +90,7 @@ class _Separator:
     def _decides(self, node: ast.expr) -> ast.expr:
         """What decides whether others run: its parts are apart, and what a function gives is."""
         if not isinstance(node, ast.Call):
-            found = self._within(node)
-            return self._held(found) if isinstance(node, ast.Compare) and _acts(node) else found
+            return self._within(node)
         for part, put in _parts(node):
             if _acts(part):
                 put(self._held(self._within(part)))
