@@ -64,7 +64,8 @@ def train_on(images: F32, labels: I64) -> dict[str, F32]:
 
 
 def export() -> None:
-    """Trains the network with PyTorch, which writes it to `digits.onnx`."""
+    """Trains the network with PyTorch, which writes `digits.onnx`, less its notes on files."""
+    import onnx
     import torch  # pyright: ignore[reportMissingImports]
 
     images, labels = (torch.from_numpy(x[:SEEN]) for x in digits())
@@ -83,6 +84,11 @@ def export() -> None:
         network.eval(), (images[:2],), MODEL, input_names=["images"], output_names=["scores"],
         dynamic_shapes=({0: torch.export.Dim("n")},), external_data=False,
     )  # fmt: skip
+    model = onnx.load(MODEL)
+    graph = model.graph
+    for part in (model, graph, *graph.node, *graph.value_info, *graph.input, *graph.output):
+        part.ClearField("metadata_props")
+    onnx.save(model, MODEL)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
