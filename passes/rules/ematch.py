@@ -166,10 +166,6 @@ class _Op:
             yield from self._operands(graph, args, k + 1, env)
 
 
-def _first(item: tuple[tuple[int, int], object]) -> tuple[int, int]:
-    return item[0]
-
-
 def _is_value(found: object) -> TypeGuard[SSAValue]:
     return isinstance(found, SSAValue)
 
@@ -237,7 +233,7 @@ class Saturation:
                             break
                         if self._is_new(k, match.env):
                             places.append(match)
-        lists = ([(k, x) for x in places] for (k, _), places in sorted(found.items(), key=_first))
+        lists = ([(k, x) for x in found[k, window]] for k, window in sorted(found))
         return [pair for turn in zip_longest(*lists) for pair in turn if pair is not None]
 
     def _is_new(self, number: int, env: Env) -> bool:
