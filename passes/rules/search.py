@@ -24,7 +24,7 @@ from mlc.fingerprint import fingerprint
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
 from mlc.passes.rules.load import FAMILIES, family
-from mlc.passes.rules.match import Matcher
+from mlc.passes.rules.match import Matcher, root_classes
 from mlc.passes.rules.rule import Rule
 from mlc.passes.tensor.cse import CsePass
 from mlc.passes.tensor.dce import DcePass
@@ -222,7 +222,7 @@ def _changed(
     """Programs that one application leads to: matcher and op by number, place, program."""
     for number, op in enumerate(list(entry_function(module).body.walk())):
         for k, matcher in enumerate(matchers):
-            if isinstance(op, matcher.root_classes()) and matcher.found(op) is not None:
+            if isinstance(op, root_classes(matcher.rule)) and matcher.found(op) is not None:
                 copy = module.clone()
                 if applied(matcher, op_at(copy, number)):
                     clean(copy)
