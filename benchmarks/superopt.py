@@ -19,7 +19,7 @@ from mlc import nn
 from mlc.backends import backend_of
 from mlc.calls import inputs_of
 from mlc.levels import Levels
-from mlc.options import By
+from mlc.options import BY
 from mlc.passes.rules.rule import Rule
 from mlc.passes.rules.search import Found
 from mlc.rule_files import verified
@@ -101,9 +101,6 @@ GRAPHS: tuple[tuple[Callable[..., Any], tuple[Type, ...]], ...] = (
 )
 
 
-WAYS: tuple[By, ...] = ("search", "saturation")
-
-
 def found_in(
     function: Callable[..., Any], types: Sequence[Type], rules: Sequence[Rule], plans: int
 ) -> tuple[Levels, list[Found], list[float]]:
@@ -112,7 +109,7 @@ def found_in(
     levels = mlc.compile(function, numerics="fast", threads=1, **given).lower(*types).levels
     found: list[Found] = []
     taken: list[float] = []
-    for way in WAYS:
+    for way in BY:
         start = time.process_time()
         found.append(superopt(levels, rules, by=way, plans=plans))
         taken.append(time.process_time() - start)
@@ -128,7 +125,7 @@ def curves(rules: Sequence[Rule]) -> None:
     """What the best program so far should take."""
     for function, types in GRAPHS:
         _, found, _ = found_in(function, types, rules, PLANS)
-        for way, each in zip(WAYS, found, strict=True):
+        for way, each in zip(BY, found, strict=True):
             best = (f"{each.best_after(n) * 1e6:.0f}" for n in POINTS)
             row(function.__name__, way, *best, each.judged)
 

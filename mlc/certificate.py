@@ -38,9 +38,7 @@ def certificate(levels: Levels) -> str:
     The certificate of a program: what the passes of the tensor level do, for the target and the
     options of `levels`. It is the same text each time. What no claim can be made for says "none".
     """
-    options, module = levels.options, levels.at_trace()
-    prepare(module, options)
-    writer = _Writer(module, dict.fromkeys(levels.signature.symbols, SIZE))
+    options, (module, writer) = levels.options, _traced(levels)
     for step in steps_of("tensor", options):
         with limited(heard=writer.rule):
             writer.step_name = step.name
@@ -60,10 +58,15 @@ def certificate(levels: Levels) -> str:
 
 def lines_of(levels: Levels) -> list[str]:
     """A program as it was traced, as certificates have it."""
+    _, writer = _traced(levels)
+    return list(map(json.dumps, writer.records))
+
+
+def _traced(levels: Levels) -> tuple[ModuleOp, _Writer]:
+    """A program as it was traced, and what writes it down."""
     module = levels.at_trace()
     prepare(module, levels.options)
-    writer = _Writer(module, dict.fromkeys(levels.signature.symbols, SIZE))
-    return list(map(json.dumps, writer.records))
+    return module, _Writer(module, dict.fromkeys(levels.signature.symbols, SIZE))
 
 
 class _Writer:
@@ -151,7 +154,7 @@ class _Writer:
     def _claim(self, was: str, now: str, looks: tuple[int, int], kept: set[int]) -> Json:
         """A claim, from which on values are equal."""
         found = _graded(self.text, was, now, kept, looks)
-        found.pop("looks", None)
+        found.pop("looks")
         self.text.same(was, now)
         return {"was": was, "is": now, **found}
 

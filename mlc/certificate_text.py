@@ -111,14 +111,11 @@ class Text:
         numbers = self.terms.known.get(self.terms.key(head, operands, bodies))
         if numbers is not None:
             return tuple(self.called[self.terms.find(x)] for x in numbers)
-        first, numbers = (
-            self._first + len(self.terms.names),
-            range(len(self.terms.terms), len(self.terms.terms) + len(types)),
-        )
+        first, next_number = self._first + len(self.terms.names), len(self.terms.terms)
         names = [f"%{first + k}" for k in range(len(types))]
         self.lines.append([names, *line])
         self.terms.define(self.lines[-1])
-        for name, number in zip(names, numbers, strict=True):
+        for number, name in enumerate(names, next_number):
             self.called[self.terms.find(number)] = name
         return tuple(names)
 

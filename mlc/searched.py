@@ -60,12 +60,13 @@ def searched(module: ModuleOp, options: Options, planned: Planned) -> None:
     if known is None:
         known = json.dumps(find(module, options, planned)).encode()
         object_cache().put(key, known)
-    start_s, judged, *rest = json.loads(known)
-    if not rest[-1]:
+    found = json.loads(known)
+    start_s, judged, *_, made = found
+    if not made:
         said = f"discover: no program of {judged} should gain a tenth on {_us(start_s)}"
         remark(entry_function(module), said)
         return
-    replay(module, options.discover, json.loads(known))
+    replay(module, options.discover, found)
 
 
 def found_by(

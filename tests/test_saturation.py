@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,26 +31,13 @@ from mlc.passes.rules.extract import Extraction, extracted
 from mlc.passes.rules.load import read_rules
 from mlc.passes.rules.rule import Rule
 from mlc.passes.rules.saturate import Saturated
-from mlc.passes.rules.text import parse
 from mlc.runtime.interpret import interpret
 from mlc.superopt import superopt
 from mlc.text import parse_text
+from tests.sums_of_products import RULES, SQUARE, TEXT, discovering, levels_of
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = {x.name: x for x in read_rules(ROOT / "tests" / "data" / "rules" / "right.rules")}
-SUMS = """
-rule product_of_sum
-  class approximate
-  dims m, k, n
-  given %x [m, k], %y [m, k], %z [k, n] : float int
-  left
-    yield add (contract "mk,kn->mn" %x, %z), (contract "mk,kn->mn" %y, %z)
-  right
-    yield contract "mk,kn->mn" (add %x, %y), %z
-  ways both
-"""
-RULES = parse(SUMS, "sums.rules")
-SQUARE = mlc.TensorSpec(96, 96)
 
 
 def graph_of(module: ModuleOp) -> tuple[EGraph, dict[str, SSAValue]]:
@@ -220,14 +206,6 @@ def test_rules_of_two_results_are_one_move() -> None:
 # Programs ----------------------------------------------------------------------------------------
 
 
-def levels_of(numerics: Any = "fast") -> Levels:
-    @mlc.compile(target="avx2", threads=1, numerics=numerics)
-    def f(x: Any, y: Any, z: Any, w: Any) -> Any:
-        return x @ w + y @ w + z @ w
-
-    return f.lower(SQUARE, SQUARE, SQUARE, SQUARE).levels
-
-
 def saturated(levels: Levels, rules: list[Rule] = RULES, plans: int = 20) -> Saturated:
     found = superopt(levels, rules, by="saturation", plans=plans)
     assert isinstance(found, Saturated)
@@ -243,7 +221,7 @@ def test_three_products_become_one(found: Saturated) -> None:
     assert str(found.best).count("mlc.contract") == 1
     assert found.best_s == superopt(levels_of(), RULES, plans=20).best_s
     assert {rule for rule, _ in found.rules} == {"product_of_sum"}
-    assert all("test_saturation.py:" in at for _, at in found.rules)
+    assert all("sums_of_products.py:" in at for _, at in found.rules)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal((96, 96)).astype(np.float32) for _ in range(4)]
     one, other = (interpret(module, arrays)[0] for module in (found.start, found.best))
@@ -305,7 +283,7 @@ def test_rules_in_loops_read_what_is_outside() -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rules, source, best = tmp_path / "r.rules", tmp_path / "f.mlir", tmp_path / "best.mlir"
-    rules.write_text(SUMS)
+    rules.write_text(TEXT)
     source.write_text(levels_of().traced)
     command = ["superopt", str(source), "--numerics", "fast", "--plans", "9", "-o", str(best)]
     command += ["--target", "avx2", "--by", "saturation", "--rules", str(rules)]
@@ -320,7 +298,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_every_process_finds_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rules, source = tmp_path / "r.rules", tmp_path / "f.mlir"
-    rules.write_text(SUMS)
+    rules.write_text(TEXT)
     source.write_text(levels_of().traced)
     files = ["superopt", str(source), "--by", "saturation", "--rules", str(rules)]
     options = ["--numerics", "fast", "--target", "avx2", "--plans", "9", "-o"]
@@ -338,36 +316,29 @@ def test_every_process_finds_the_same(tmp_path: Path, capsys: pytest.CaptureFixt
 # In place of the program -------------------------------------------------------------------------
 
 
-def compiling(rules: Any, **options: Any) -> Any:
-    @mlc.compile(target="avx2", threads=1, numerics="fast", discover=rules, **options)
-    def f(x: Any, y: Any, z: Any, w: Any) -> Any:
-        return x @ w + y @ w + z @ w
-
-    return f
-
-
 def test_what_is_found_is_what_is_compiled(tmp_path: Path) -> None:
     rules = tmp_path / "sums.rules"
-    rules.write_text(SUMS)
-    again = f = compiling(rules, discover_by="saturation")
-    for f in (again, compiling(rules, discover_by="saturation")):  # found, and read
+    rules.write_text(TEXT)
+    options = {"numerics": "fast", "discover_by": "saturation"}
+    first, again = (discovering(rules, **options) for _ in range(2))
+    for f in (first, again):  # found, and read
         levels = f.lower(SQUARE, SQUARE, SQUARE, SQUARE).levels
         assert levels.text("tensor").count("mlc.contract") == 1
         said = [str(x) for x in levels.remarks() if "discover:" in str(x)]
         assert "discover: saturation:" in said[0]
         assert any("discover: product_of_sum at" in x for x in said)
         (product,) = (x for x in levels.at("tensor").walk() if isinstance(x, ContractOp))
-        assert "test_saturation.py:" in place(product)
+        assert "sums_of_products.py:" in place(product)
         assert checked_certificate(certificate(levels))["claims"]
     rng = np.random.default_rng(0)
     x, y, z, w = (rng.integers(-4, 5, (96, 96)).astype(np.float32) for _ in range(4))
-    np.testing.assert_array_equal(f(x, y, z, w), (x + y + z) @ w)
+    np.testing.assert_array_equal(again(x, y, z, w), (x + y + z) @ w)
 
 
-def test_how_is_in_the_key(tmp_path: Path) -> None:
+def test_how_is_in_the_key() -> None:
     def key(by: str) -> str:
-        options = compiling(True, discover_by=by).lower(*(SQUARE,) * 4).levels.options
-        return replace(options).key()
+        f = discovering(True, numerics="fast", discover_by=by)
+        return f.lower(*(SQUARE,) * 4).levels.options.key()
 
     assert key("search") != key("saturation")
 
@@ -375,4 +346,4 @@ def test_how_is_in_the_key(tmp_path: Path) -> None:
 def test_another_way_is_an_error() -> None:
     expected = "discover_by='luck'; expected 'search' or 'saturation'"
     with pytest.raises(ValueError, match=expected):
-        compiling(True, discover_by="luck")
+        discovering(True, numerics="fast", discover_by="luck")

@@ -20,34 +20,11 @@ from mlc.levels import Levels
 from mlc.options import Options, RuleFile
 from mlc.passes.rules.load import read_rules
 from mlc.passes.rules.search import Search
-from mlc.passes.rules.text import parse
 from mlc.runtime.interpret import interpret
 from mlc.superopt import superopt
+from tests.sums_of_products import RULES, SQUARE, TEXT, discovering, levels_of
 
 DATA = Path(__file__).parent / "data" / "rules"
-TEXT = """
-rule product_of_sum
-  class approximate
-  dims m, k, n
-  given %x [m, k], %y [m, k], %z [k, n] : float int
-  left
-    yield add (contract "mk,kn->mn" %x, %z), (contract "mk,kn->mn" %y, %z)
-  right
-    yield contract "mk,kn->mn" (add %x, %y), %z
-  ways both
-"""
-RULES = parse(TEXT, "sums.rules")
-SQUARE = mlc.TensorSpec(96, 96)
-
-
-def levels_of(numerics: Any = "fast") -> Levels:
-    """Of three products with one factor, added."""
-
-    @mlc.compile(target="avx2", threads=1, numerics=numerics)
-    def f(x: Any, y: Any, z: Any, w: Any) -> Any:
-        return x @ w + y @ w + z @ w
-
-    return f.lower(SQUARE, SQUARE, SQUARE, SQUARE).levels
 
 
 def searched(levels: Levels, plans: int) -> Search:
@@ -65,7 +42,7 @@ def test_three_products_become_one(found: Search) -> None:
     assert [step.rule for step in found.steps] == ["product_of_sum", "product_of_sum"]
     assert str(found.best).count("mlc.contract") == 1
     assert found.best_s < found.steps[0].predicted_s < found.start_s
-    assert all("test_superopt.py:" in step.at for step in found.steps)
+    assert all("sums_of_products.py:" in step.at for step in found.steps)
 
 
 def test_it_computes_the_same(found: Search) -> None:
@@ -124,23 +101,13 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "rule product_of_sum is refuted" in capsys.readouterr().err
 
 
-def discovering(rules: Any, **options: Any) -> Any:
-    """Three products with one factor, added, compiled by what a search finds."""
-
-    @mlc.compile(target="avx2", threads=1, discover=rules, **options)
-    def f(x: Any, y: Any, z: Any, w: Any) -> Any:
-        return x @ w + y @ w + z @ w
-
-    return f
-
-
 def test_what_is_found_is_what_is_compiled(tmp_path: Path, found: Search) -> None:
     rules = tmp_path / "sums.rules"
     rules.write_text(TEXT)
     levels = discovering(rules, numerics="fast").lower(SQUARE, SQUARE, SQUARE, SQUARE).levels
     assert levels.text("tensor").count("mlc.contract") == 1
     said = [x for x in map(str, levels.remarks()) if "discover:" in x]
-    assert ["product_of_sum" in x and "test_superopt.py:" in x for x in said] == [True] * 2
+    assert ["product_of_sum" in x and "sums_of_products.py:" in x for x in said] == [True] * 2
     last = said[-1].split("-> ")[1].split(" us")[0]
     assert last == f"{found.best_s * 1e6:.1f}"
     assert all(x in levels.explain({}).said("text") for x in ("step 1 of 2", "step 2 of 2"))

@@ -14,15 +14,13 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.cached_property import cached_property
 from mlc.dialects.errors import MlcError
-from mlc.dialects.tensor.op import TensorOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
 from mlc.passes.rules.egraph import Applied, EGraph, Growing, Node
 from mlc.passes.rules.environment import Env
-from mlc.passes.rules.match import Matcher, Matches, ordered
+from mlc.passes.rules.match import Matcher, Matches, ordered, root_classes
 from mlc.passes.rules.rule import Node as Pattern
 from mlc.passes.rules.rule import Rule, Term, terms
-from mlc.passes.rules.vocabulary import FORMS
 
 NODES, GROWTH, MADE, ROUNDS = 1000, 20, 10_000, 8
 """
@@ -76,13 +74,6 @@ class Sought:
     def roots(self) -> tuple[_Op, ...]:
         """The ops of the results."""
         return tuple(_Op(self.matcher, x) for x in self.rule.left if isinstance(x, Pattern))
-
-    def root_classes(self) -> tuple[type[TensorOp], ...]:
-        """What the op of the first result may be."""
-        root = self.rule.left[0]
-        assert isinstance(root, Pattern)
-        names = dict(self.rule.choices).get(root.op, (root.op,))
-        return tuple(FORMS[name].op for name in names)
 
     def found(self, graph: EGraph, node: Node, of: int) -> Iterator[_Found]:
         """Matches whose first root is this node."""
@@ -166,10 +157,6 @@ class _Op:
             yield from self._operands(graph, args, k + 1, env)
 
 
-def _first(item: tuple[tuple[int, int], object]) -> tuple[int, int]:
-    return item[0]
-
-
 def _is_value(found: object) -> TypeGuard[SSAValue]:
     return isinstance(found, SSAValue)
 
@@ -194,7 +181,7 @@ class Saturation:
         self._is_cut = False  # whether places were left off
         by_op: dict[type[Operation], list[int]] = {}
         for k, rule in enumerate(self._rules):
-            for op in rule.root_classes():
+            for op in root_classes(rule.rule):
                 by_op.setdefault(op, []).append(k)
         self._by_op = by_op
         self._depth = max((rule.depth for rule in self._rules), default=0)
@@ -237,7 +224,7 @@ class Saturation:
                             break
                         if self._is_new(k, match.env):
                             places.append(match)
-        lists = ([(k, x) for x in places] for (k, _), places in sorted(found.items(), key=_first))
+        lists = ([(k, x) for x in found[k, window]] for k, window in sorted(found))
         return [pair for turn in zip_longest(*lists) for pair in turn if pair is not None]
 
     def _is_new(self, number: int, env: Env) -> bool:

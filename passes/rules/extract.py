@@ -31,20 +31,20 @@ class Extraction:
     def __init__(self, graph: EGraph, moves: Sequence[Move], estimate: Estimate) -> None:
         self.graph = graph
         self.moves = [{graph.find(of): node.kept() for of, node in move.items()} for move in moves]
-        self.wanted = sorted(
-            {graph.class_of(x) for _, op in graph.anchors for x in graph.read_by(op)}
-        )
+        wanted = {graph.class_of(x) for _, op in graph.anchors for x in graph.read_by(op)}
+        leaves = {of for of, each in graph.classes.items() if each.leaf is not None}
+        self.wanted = sorted(wanted - leaves)
         nodes = sorted(
             ((node, of) for of, each in graph.classes.items() for node in each.nodes),
             key=lambda pair: pair[0].number,
         )
         self._nodes = nodes
         self._args = {node: tuple(map(graph.find, node.args)) for node, _ in nodes}
-        leaves = {of for of, each in graph.classes.items() if each.leaf is not None}
-        self._reads = {
+        self.reads = {
             node: tuple(x for x in dict.fromkeys(args) if x not in leaves)
             for node, args in self._args.items()
         }
+        """The classes that a node reads, each once, but leaves."""
         costs: dict[tuple[object, ...], tuple[int, int]] = {}
         self.fused: dict[Node, int] = {}
         self.apart: dict[Node, int] = {}
@@ -88,15 +88,10 @@ class Extraction:
                     best[of], chosen[of], is_new = cost, node, True
         return chosen
 
-    def reads(self, node: Node) -> tuple[int, ...]:
-        """The classes that a node reads, each once, but leaves."""
-        return self._reads[node]
-
     def needed(self, choice: Choice) -> dict[int, Node] | None:
         """The nodes that a choice needs, operands first; None where one needs itself."""
         found: dict[int, Node] = {}
         is_open: set[int] = set()
-        leaves = self.graph.classes
         pending = [(of, False) for of in reversed(self.wanted)]
         while pending:
             of, is_left = pending.pop()
@@ -104,13 +99,13 @@ class Extraction:
                 is_open.discard(of)
                 found[of] = choice[of]
                 continue
-            if of in found or leaves[of].leaf is not None:
+            if of in found:
                 continue
             if of in is_open:
                 return None
             is_open.add(of)
             pending.append((of, True))
-            pending += [(x, False) for x in reversed(self._args[choice[of]]) if x not in found]
+            pending += [(x, False) for x in reversed(self.reads[choice[of]]) if x not in found]
         return found
 
     def cost(self, choice: Choice, costs: Mapping[Node, int]) -> int | None:
@@ -153,7 +148,7 @@ class Counted:
         self.place = {of: k for k, of in enumerate(needed)}
         self.readers = dict.fromkeys(extraction.wanted, 1)
         for node in needed.values():
-            for x in extraction.reads(node):
+            for x in extraction.reads[node]:
                 self.readers[x] = self.readers.get(x, 0) + 1
 
     def difference(self, change: Mapping[int, Node], costs: Mapping[Node, int]) -> int | None:
@@ -169,7 +164,7 @@ class Counted:
         while pending:
             node, step = pending.pop()
             found += step * costs[node]
-            for x in self.extraction.reads(node):
+            for x in self.extraction.reads[node]:
                 before = readers.get(x, self.readers.get(x, 0))
                 readers[x] = before + step
                 if step > 0 and (
@@ -295,7 +290,7 @@ def _write(
             op = ops[node.op] if node.op.parent is graph.block else node.op.on(args)
             made[of] = op.results[0]
         placed.append(op)
-    block = _copied(graph, ops)
+    block = _copied(graph.block, ops)
     kept = set(placed)
     moved = {
         values[x]: of_class(graph.class_of(x))
@@ -318,14 +313,10 @@ def _write(
         block.add_op(op)
 
 
-def _copied(graph: EGraph, ops: Mapping[Operation, Operation]) -> Block:
-    """The copy of a graph's block."""
-    parent = graph.block.parent_op()
+def _copied(block: Block, ops: Mapping[Operation, Operation]) -> Block:
+    """The copy of a block."""
+    region, parent = block.parent, block.parent_op()
+    assert region is not None
     assert parent is not None
-    number = next(
-        (k, j)
-        for k, region in enumerate(parent.regions)
-        for j, block in enumerate(region.blocks)
-        if block is graph.block
-    )
-    return ops[parent].regions[number[0]].blocks[number[1]]
+    made = ops[parent].regions[parent.get_region_index(region)]
+    return made.blocks[region.get_block_index(block)]

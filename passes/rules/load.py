@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from mlc.passes.rules.match import Matcher, Rewriter
+from mlc.passes.rules.match import Matcher, Rewriter, root_classes, root_names
 from mlc.passes.rules.rule import Rule
 from mlc.passes.rules.text import Asked, RuleError, asked, chunks, parse, parse_rule, roots
 from mlc.passes.rules.vocabulary import FORMS
@@ -92,9 +92,9 @@ def rules_of(found: Sequence[Rule]) -> Rules:
     for rule in found:
         matcher = Matcher(rule)
         made = matcher.rewriter(), rule.equivalence
-        asks = _asks(matcher.asked(), matcher.root_names())
+        asks = _asks(matcher.asked(), root_names(rule))
         entry = Deferred(partial(_same, made), partial(_same, asks))
-        for op in matcher.root_classes():
+        for op in root_classes(rule):
             rules.add(op, entry)
     return rules
 

@@ -77,16 +77,6 @@ class Matcher:
                 found.append((k, ("const",)))
         return tuple(found)
 
-    def root_names(self) -> tuple[str, ...]:
-        """What the op that is looked at may be, by names."""
-        root = self.rule.left[0]
-        assert isinstance(root, Node)
-        return self.choices.get(root.op, (root.op,))
-
-    def root_classes(self) -> tuple[type[TensorOp], ...]:
-        """What the op that is looked at may be."""
-        return tuple(FORMS[name].op for name in self.root_names())
-
     # Matching -----------------------------------------------------------------------------------
 
     def found(self, op: Operation) -> tuple[Env, list[SSAValue]] | None:
@@ -327,6 +317,18 @@ class Matcher:
                 env.update(attempt)
                 return [value, *rest]
         return None
+
+
+def root_names(rule: Rule) -> tuple[str, ...]:
+    """What the op that is looked at may be, by names: known without compiling the rule."""
+    root = rule.left[0]
+    assert isinstance(root, Node)
+    return dict(rule.choices).get(root.op, (root.op,))
+
+
+def root_classes(rule: Rule) -> tuple[type[TensorOp], ...]:
+    """What the op that is looked at may be."""
+    return tuple(FORMS[name].op for name in root_names(rule))
 
 
 def ordered(node: Node) -> list[tuple[int, Term]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
-from mlc.passes.rules.match import Matcher
+from mlc.passes.rules.match import Matcher, root_classes
 from mlc.passes.rules.rule import Rule
 from mlc.passes.tensor.rules import Rewrite
 
@@ -15,8 +15,7 @@ class RulePattern(RewritePattern):
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        matcher = Matcher(rule)
-        self._classes, self._rewrite = matcher.root_classes(), matcher.rewriter()
+        self._classes, self._rewrite = root_classes(rule), Matcher(rule).rewriter()
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Replaces an op that the rule matches."""

@@ -8,23 +8,21 @@ Superoptimization", MLSys 2021, for tensors.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
 from mlc.dialects.program import entry_function
-from mlc.dialects.structural_hash import structural_hash
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.work import ATTO
 from mlc.passes.rules.egraph import EGraph, blocks_of, derivation
 from mlc.passes.rules.ematch import NODES, ROUNDS, Saturation, Sought
 from mlc.passes.rules.extract import Choice, Counted, Estimate, Extraction, extracted
 from mlc.passes.rules.rule import Rule
-from mlc.passes.rules.search import ALPHA, GAIN, MET, PLANS, Found, Judge, clean
+from mlc.passes.rules.search import ALPHA, GAIN, MET, PLANS, Found, Frontier, Judge, clean
 
 PATIENCE = 30
 """Plans in a row that are no better, behind which none is. measured: docs/measurements.md."""
-ATTO = 10**18  # an estimate's units in a second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,16 +75,16 @@ def saturate(
     picked = _Picked(module, extractions, judge, alpha, plans, progress)
     picked.look()
     progress("", 0.0)
-    best = picked.best
-    gains = picked.start_s >= GAIN * best.predicted_s
+    best, start_s = picked.best, picked.start.predicted_s
+    gains = start_s >= GAIN * best.predicted_s
     rules_of = [
         (step.rule, step.at)
         for x, choice in zip(extractions, best.choices, strict=True)
         for step in derivation([*(x.needed(choice) or {}).values()])
     ]
     return Saturated(
-        start=module, start_s=picked.start_s, best=best.module if gains else module,
-        best_s=best.predicted_s if gains else picked.start_s,
+        start=module, start_s=start_s, best=best.module if gains else module,
+        best_s=best.predicted_s if gains else start_s,
         modules=(best.module,) if gains else (), judged=len(picked.judged), seen=picked.seen,
         curve=tuple(picked.curve), rules=tuple(dict.fromkeys(rules_of)) if gains else (),
         nodes=sum(each.graph.count for each in grown),
@@ -104,7 +102,7 @@ class _Program:
     predicted_s: float
 
 
-class _Picked:
+class _Picked(Frontier[_Program]):
     """The programs of e-graphs that were judged."""
 
     def __init__(
@@ -116,26 +114,17 @@ class _Picked:
         plans: int,
         progress: Callable[[str, float], None],
     ) -> None:
-        self.extractions, self.module = extractions, module
-        self._judge, self._alpha, self._plans, self._progress = judge, alpha, plans, progress
         choices = tuple(x.written_down() for x in extractions)
-        self.start_s = judge(module)
-        self.best = _Program(module, choices, self.start_s)
-        self.judged = {structural_hash(module): self.start_s}
+        super().__init__(_Program(module, choices, judge(module)), judge, plans, alpha, progress)
+        self.extractions = extractions
         self.seen = 1
-        self.curve = [(1, self.start_s)]
         self._met = {self._key(choices)}
-        self._queue: list[tuple[float, int, _Program]] = [(self.start_s, 0, self.best)]
 
     def look(self) -> None:
         """Judges what estimates say is best, and then what is near to the best so far."""
-        for costs in ("apart", "fused"):
-            parts = [(x, getattr(x, costs)) for x in self.extractions]
-            self._take(tuple(x.better(x.least(each), each) for x, each in parts))
-        while self._queue and not self._is_over():
-            _, _, program = heapq.heappop(self._queue)
-            if program.predicted_s > self._alpha * self.best.predicted_s:
-                break
+        self._take(tuple(x.better(x.least(x.apart), x.apart) for x in self.extractions))
+        self._take(tuple(x.better(x.least(x.fused), x.fused) for x in self.extractions))
+        while not self._is_over() and (program := self.next()) is not None:
             for choices in self._near(program.choices):
                 if self._is_over():
                     break
@@ -144,7 +133,7 @@ class _Picked:
     def _is_over(self) -> bool:
         plans = len(self.judged)
         is_stuck = plans >= self.curve[-1][0] + PATIENCE
-        return is_stuck or plans >= self._plans or self.seen >= MET * self._plans
+        return is_stuck or plans >= self.plans or self.seen >= MET * self.plans
 
     def _take(self, choices: tuple[Choice, ...]) -> None:
         """Judges a program that is new."""
@@ -152,25 +141,16 @@ class _Picked:
         if self._is_over() or key in self._met:
             return
         self._met.add(key)
-        made = extracted(self.module, self.extractions, choices)
+        made = extracted(self.start.module, self.extractions, choices)
         if made is None:
             return
         clean(made)
         self.seen += 1
-        if (meant := structural_hash(made)) not in self.judged:
-            part = len(self.judged) / self._plans
-            self._progress(f"{self.best.predicted_s * 1e6:.1f} us", part)
-            self.judged[meant] = self._judge(made)
-        program = _Program(made, choices, self.judged[meant])
-        if program.predicted_s < self.best.predicted_s:
-            self.best = program
-            self.curve.append((len(self.judged), program.predicted_s))
-        if program.predicted_s <= self._alpha * self.best.predicted_s:
-            heapq.heappush(self._queue, (program.predicted_s, self.seen, program))
+        self.put(_Program(made, choices, self.seconds(made)))
 
     def _near(self, choices: tuple[Choice, ...]) -> list[tuple[Choice, ...]]:
         """What differs a little: what the estimate says is cheap first, and what can be faster."""
-        limit = self._alpha * self.best.predicted_s * ATTO
+        limit = self.alpha * self.best.predicted_s * ATTO
         found: list[tuple[int, int, tuple[Choice, ...]]] = []
         pairs = [*zip(self.extractions, choices, strict=True)]
         total = sum(x.cost(choice, x.fused) or 0 for x, choice in pairs)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
-from typing import Any
+from itertools import count
+from typing import Any, Generic, Protocol, TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -24,7 +25,7 @@ from mlc.fingerprint import fingerprint
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
 from mlc.passes.rules.load import FAMILIES, family
-from mlc.passes.rules.match import Matcher
+from mlc.passes.rules.match import Matcher, root_classes
 from mlc.passes.rules.rule import Rule
 from mlc.passes.tensor.cse import CsePass
 from mlc.passes.tensor.dce import DcePass
@@ -121,6 +122,64 @@ class Search(Found):
         yield from ((f"{x.rule}  {x.at}", x.predicted_s) for x in self.steps)
 
 
+class Program(Protocol):
+    """What a frontier is of."""
+
+    @property
+    def module(self) -> ModuleOp: ...
+    @property
+    def predicted_s(self) -> float: ...
+
+
+P = TypeVar("P", bound=Program)
+
+
+class Frontier(Generic[P]):
+    """
+    Programs that were met, those of one structural hash judged once, and which one to go on from:
+    none that should take more than `alpha` times as long as the best one.
+    """
+
+    def __init__(
+        self,
+        start: P,
+        judge: Judge,
+        plans: int,
+        alpha: float,
+        progress: Callable[[str, float], None],
+    ) -> None:
+        self.start = self.best = start
+        self.judged = {structural_hash(start.module): start.predicted_s}
+        self.curve = [(1, start.predicted_s)]
+        self.plans, self.alpha = plans, alpha
+        self._judge, self._progress = judge, progress
+        self._numbers = count()
+        self._queue = [(start.predicted_s, next(self._numbers), start)]
+
+    def seconds(self, module: ModuleOp) -> float:
+        """What a program should take."""
+        meant = structural_hash(module)
+        if meant not in self.judged:
+            self._progress(f"{self.best.predicted_s * 1e6:.1f} us", len(self.judged) / self.plans)
+            self.judged[meant] = self._judge(module)
+        return self.judged[meant]
+
+    def put(self, program: P) -> None:
+        """A program that was met."""
+        if program.predicted_s < self.best.predicted_s:
+            self.best = program
+            self.curve.append((len(self.judged), program.predicted_s))
+        if program.predicted_s <= self.alpha * self.best.predicted_s:
+            heapq.heappush(self._queue, (program.predicted_s, next(self._numbers), program))
+
+    def next(self) -> P | None:
+        """The best program that nobody went on from yet; None where it leads nowhere."""
+        if not self._queue:
+            return None
+        *_, program = heapq.heappop(self._queue)
+        return program if program.predicted_s <= self.alpha * self.best.predicted_s else None
+
+
 def search(
     module: ModuleOp,
     matchers: Sequence[Matcher],
@@ -138,37 +197,24 @@ def search(
     """
     clean(module)
     start = _State(module, judge(module), ())
-    best, curve = start, [(1, start.predicted_s)]
-    judged = {structural_hash(module): start.predicted_s}
+    met = Frontier(start, judge, plans, alpha, progress)
     seen = {fingerprint(module)}
-    queue: list[tuple[float, int, _State]] = [(start.predicted_s, 0, start)]
-    while queue and len(judged) < plans:
-        _, _, state = heapq.heappop(queue)
-        if state.predicted_s > alpha * best.predicted_s:
-            break
+    while len(met.judged) < plans and (state := met.next()) is not None:
         for matcher, op, at, changed in _changed(state.module, matchers):
-            if len(judged) >= plans or len(seen) >= MET * plans:
+            if len(met.judged) >= plans or len(seen) >= MET * plans:
                 break
             if (written := fingerprint(changed)) in seen:
                 continue
             seen.add(written)
-            if (meant := structural_hash(changed)) not in judged:
-                progress(f"{best.predicted_s * 1e6:.1f} us", len(judged) / plans)
-                judged[meant] = judge(changed)
-            predicted_s = judged[meant]
+            predicted_s = met.seconds(changed)
             step = Taken(matchers[matcher].rule.name, at, predicted_s, matcher, op)
-            made = _State(changed, predicted_s, (*state.steps, step), (*state.modules, changed))
-            if predicted_s < best.predicted_s:
-                best = made
-                curve.append((len(judged), predicted_s))
-            if predicted_s <= alpha * best.predicted_s:
-                heapq.heappush(queue, (predicted_s, len(seen), made))
+            modules = (*state.modules, changed)
+            met.put(_State(changed, predicted_s, (*state.steps, step), modules))
     progress("", 0.0)
-    if start.predicted_s < GAIN * best.predicted_s:
-        best = start
+    best = start if start.predicted_s < GAIN * met.best.predicted_s else met.best
     return Search(
         start=start.module, start_s=start.predicted_s, best=best.module, best_s=best.predicted_s,
-        modules=best.modules, judged=len(judged), seen=len(seen), curve=tuple(curve),
+        modules=best.modules, judged=len(met.judged), seen=len(seen), curve=tuple(met.curve),
         steps=best.steps,
     )  # fmt: skip
 
@@ -222,7 +268,7 @@ def _changed(
     """Programs that one application leads to: matcher and op by number, place, program."""
     for number, op in enumerate(list(entry_function(module).body.walk())):
         for k, matcher in enumerate(matchers):
-            if isinstance(op, matcher.root_classes()) and matcher.found(op) is not None:
+            if isinstance(op, root_classes(matcher.rule)) and matcher.found(op) is not None:
                 copy = module.clone()
                 if applied(matcher, op_at(copy, number)):
                     clean(copy)

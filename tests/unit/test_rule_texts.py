@@ -23,7 +23,7 @@ from mlc.dialects.tensor.shape import TransposeOp
 from mlc.passes.gpu import expand_positions
 from mlc.passes.rules.check import faults
 from mlc.passes.rules.load import FAMILIES, FOLDER, family, rules_of
-from mlc.passes.rules.match import Matcher
+from mlc.passes.rules.match import Matcher, root_classes
 from mlc.passes.rules.pattern import RulePattern
 from mlc.passes.rules.rule import Rule
 from mlc.passes.rules.spell import spell
@@ -98,7 +98,7 @@ def test_the_ops_of_roots_are_found_without_reading_a_rule() -> None:
         text = spell(family(name))
         found = [roots(lines) for _, lines in chunks(text, name)]
         assert [tuple(FORMS[op].op for op in ops) for ops in found] == [
-            Matcher(rule).root_classes() for rule in family(name)
+            root_classes(rule) for rule in family(name)
         ]
 
 
