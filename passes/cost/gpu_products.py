@@ -23,10 +23,11 @@ def seconds_of_product(
     op: Product, schedule: Schedule | None, sizes: Mapping[str, int], target: GpuTarget
 ) -> float:
     """Of a product that is a kernel's, by the words that cut it; by the cores where none do."""
-    values = values_of(op, schedule, sizes) if schedule is not None else None
-    if values is None or schedule is None or not (schedule.cuts or schedule.stage):
-        return op.WEIGHT * op.cost().flops.evaluate(sizes) / flops_per_s(op.summand(), target)
-    return product_seconds(values, schedule, target)
+    if schedule is not None and (schedule.cuts or schedule.stage):
+        values = values_of(op, schedule, sizes)
+        if values is not None:
+            return product_seconds(values, schedule, target)
+    return op.WEIGHT * op.cost().flops.evaluate(sizes) / flops_per_s(op.summand(), target)
 
 
 def seconds_in_stream(op: Product, sizes: Mapping[str, int], target: GpuTarget) -> float:

@@ -90,12 +90,6 @@ class GpuProduct:
     swapped: bool = False
     """Whether rows are the second factor's."""
 
-    @property
-    def flops(self) -> int:
-        """Of the product as it is written."""
-        s = self.sizes
-        return 2 * s.batches * s.m * s.n * s.k
-
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
@@ -253,9 +247,9 @@ class _ByGroups(_Cut):
         sizes = replace(product.sizes, k=product.sizes.k * product.terms)
         roles, overlap = _first(Roles, self.words), _first(Overlap, self.words)
         if overlap and roles:
-            busy = {(x.rows, x.columns, x.groups): x.busy for x in TURN_TILES}
-            found = busy.get((self.m, self.n, roles.consumer), WGMMA)
-            turned = TurnTile(self.m, self.n, roles.consumer, found)
+            shape = self.m, self.n, roles.consumer
+            known = (x for x in TURN_TILES if (x.rows, x.columns, x.groups) == shape)
+            turned = next(known, TurnTile(*shape, WGMMA))
             return turned_seconds(sizes, turned, PLAIN_FINISH, product.factor, target)
         tile = self.tile(product)
         return finished_seconds(sizes, tile, PLAIN_FINISH, product.factor, target, self.parts)
