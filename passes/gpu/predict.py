@@ -14,7 +14,7 @@ from math import ceil
 from typing import Literal, TypeVar, get_args
 
 from mlc.dialects.analysis.matmul_axes import thread_roles
-from mlc.dialects.dtypes import F64, DType
+from mlc.dialects.dtypes import DType
 from mlc.dialects.gpu_products import STAGED as FACTORS
 from mlc.dialects.plan import Schedule
 from mlc.dialects.target import GpuTarget
@@ -325,5 +325,4 @@ class _ByThreads(_Cut):
 
 def sum_seconds(dtype: DType, target: GpuTarget) -> float:
     """Of a multiprocessor, where time for a sum is 1."""
-    rate = target.f64_flops_per_s if dtype is F64 else target.f32_flops_per_s
-    return 2 * target.sm_count / (CORES * rate)
+    return 2 * target.sm_count / (CORES * target.flops_per_s(dtype))
