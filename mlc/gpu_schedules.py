@@ -9,7 +9,7 @@ from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tile.words import Words
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.cost.gpu_products import flops_per_s, values_of
+from mlc.passes.cost.gpu_products import values_of
 from mlc.passes.gpu.block import refused_groups
 from mlc.passes.gpu.mma import refused_warps
 from mlc.passes.gpu.predict import ROUTES, Prediction, Route, predict
@@ -83,7 +83,7 @@ def peak_of(kernel: KernelOp, target: GpuTarget) -> float:
     schedule = kernel.schedule.data if kernel.schedule is not None else Schedule()
     values = values_of(op, schedule, {})
     if values is None or not (schedule.cuts or (schedule.stage and schedule.stage.mma)):
-        return flops_per_s(op.summand(), target)
+        return target.flops_per_s(op.summand())
     return target.tensor_flops_per_s(values.factor) / values.terms
 
 

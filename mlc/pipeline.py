@@ -183,13 +183,12 @@ def apply_step(step: Step, module: ModuleOp, options: Options, context: Context)
         searched(module, options, partial(_planned, options))
         return module
     chosen = {name: getattr(options, name) for name in step.options}
-    if step.name == "mlc-rematerialise" and LIMIT in module.attributes:
-        threads = options.thread_count()  # which decide on what kernels need beside their buffers
-        with sizes_of(module):
-            rematerialise(module, options.fusion, lambda plan: memory_of_plan(plan, {}, threads))
-        return module
     with sizes_of(module):
-        registry.load(step.name)(**chosen).apply(context, module)
+        if step.name == "mlc-rematerialise" and LIMIT in module.attributes:
+            threads = options.thread_count()  # they decide what kernels need beside their buffers
+            rematerialise(module, options.fusion, lambda plan: memory_of_plan(plan, {}, threads))
+        else:
+            registry.load(step.name)(**chosen).apply(context, module)
     return module
 
 

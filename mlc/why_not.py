@@ -13,7 +13,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from mlc import registry
 from mlc.backends import backend_of
 from mlc.dialects.analysis.trips import kernel_numbers
 from mlc.dialects.plan import KernelOp
@@ -44,6 +43,7 @@ from mlc.passes.report.explain.edges import (
 from mlc.passes.report.explain.markup import seconds
 from mlc.passes.report.report import Plan
 from mlc.passes.tensor.expand_transforms import one_function
+from mlc.pipeline import apply_step
 
 CHOOSING = ChooseFusionPass.name
 
@@ -211,9 +211,7 @@ class _Trial:
 
     def _apply(self, module: ModuleOp, first: int, end: int) -> None:
         for step in self.steps[first:end]:
-            options = {name: getattr(self.levels.options, name) for name in step.options}
-            with sizes_of(module):
-                registry.load(step.name)(**options).apply(Context(), module)
+            apply_step(step, module, self.levels.options, Context())
 
     def made(self, *forced: str) -> _Made:
         """The plan with these decisions forced."""
@@ -221,7 +219,8 @@ class _Trial:
             module = self.module.clone()
             with listening() as heard:
                 choosing = ChooseFusionPass(self.levels.options.fusion, forced=forced)
-                searched_s = choosing.choose_all(module)
+                with sizes_of(module):
+                    searched_s = choosing.choose_all(module)
                 self._apply(module, self.names.index(CHOOSING) + 1, len(self.steps))
             self._made[forced] = _Made(
                 module,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mlc.dialects.dtypes import DType
+from mlc.dialects.dtypes import F64, DType
 from mlc.dialects.target.facts import MathUnit, Roof
 from mlc.lazy_dataclass import dataclass
 
@@ -184,6 +184,10 @@ class GpuTarget:
     def starts_s(self, threads: int = 1) -> tuple[float, float]:
         """As of a CPU; barriers inside a block are part of what it computes."""
         return self.kernel_start_s, 0.0
+
+    def flops_per_s(self, dtype: DType) -> float:
+        """Operations a second of the cores."""
+        return self.f64_flops_per_s if dtype is F64 else self.f32_flops_per_s
 
     def tensor_flops_per_s(self, dtype: DType) -> float:
         """Of tensor cores on factors of a dtype, f32 as tf32; 0: they do not multiply such."""

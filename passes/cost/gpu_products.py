@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.matmul_axes import contraction_roles, thread_roles
 from mlc.dialects.dims import product
-from mlc.dialects.dtypes import F64, DType, dtype_of
+from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.plan import Schedule
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.comparison import ConvertOp
@@ -23,16 +23,17 @@ def seconds_of_product(
     op: Product, schedule: Schedule | None, sizes: Mapping[str, int], target: GpuTarget
 ) -> float:
     """Of a product that is a kernel's, by the words that cut it; by the cores where none do."""
-    values = values_of(op, schedule, sizes) if schedule is not None else None
-    if values is None or schedule is None or not (schedule.cuts or schedule.stage):
-        return op.WEIGHT * op.cost().flops.evaluate(sizes) / flops_per_s(op.summand(), target)
-    return product_seconds(values, schedule, target)
+    if schedule is not None and (schedule.cuts or schedule.stage):
+        values = values_of(op, schedule, sizes)
+        if values is not None:
+            return product_seconds(values, schedule, target)
+    return op.WEIGHT * op.cost().flops.evaluate(sizes) / target.flops_per_s(op.summand())
 
 
 def seconds_in_stream(op: Product, sizes: Mapping[str, int], target: GpuTarget) -> float:
     """Of a product of a stream, whose tiles hide one another's ends."""
     rate = WGMMA * target.tensor_flops_per_s(_factor(op)) / _products(op)
-    return op.WEIGHT * op.cost().flops.evaluate(sizes) / (rate or flops_per_s(op.dtype, target))
+    return op.WEIGHT * op.cost().flops.evaluate(sizes) / (rate or target.flops_per_s(op.dtype))
 
 
 def values_of(op: Product, schedule: Schedule, sizes: Mapping[str, int]) -> GpuProduct | None:
@@ -48,11 +49,6 @@ def values_of(op: Product, schedule: Schedule, sizes: Mapping[str, int]) -> GpuP
     words = (roles.batch, roles.m, roles.n, roles.k)
     extents = [product(known[c] for c in word).evaluate(sizes) for word in words]
     return gpu_product(op, ProductSizes(*extents), _factor(op), terms=_products(op))
-
-
-def flops_per_s(dtype: DType, target: GpuTarget) -> float:
-    """Operations a second of the cores."""
-    return target.f64_flops_per_s if dtype is F64 else target.f32_flops_per_s
 
 
 def _factor(op: Product) -> DType:

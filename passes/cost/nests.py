@@ -54,9 +54,7 @@ def nest_writes(kernel: KernelOp) -> Sequence[Dim]:
             stored[array] = stored.get(array, Dim.const(0)) + size
     found: list[Dim] = []
     for out, value in zip(kernel.outs, yield_of(kernel.block).values, strict=True):
-        whole, part = bytes_of(out.type), stored.get(array_of(value), Dim.const(0))
-        few, limit = part.constant, whole.constant
-        found.append(part if few is not None and limit is not None and few < limit else whole)
+        found.append(_at_most(bytes_of(out.type), stored.get(array_of(value), Dim.const(0))))
     return found
 
 
@@ -74,10 +72,14 @@ def _reads(kernel: KernelOp, largest: Largest, over: Collection[int] = ()) -> di
     assert loop is not None
     for k, x in enumerate(kernel.block.args):
         whole, part = bytes_of(x.type), read.get(x, Dim.const(0))
-        few, limit = part.constant, whole.constant
-        fewer = few is not None and limit is not None and few < limit
-        read[x] = part if fewer and (k in over or x not in loop.starts) else whole
+        read[x] = _at_most(whole, part) if k in over or x not in loop.starts else whole
     return read
+
+
+def _at_most(whole: Dim, part: Dim) -> Dim:
+    """The part where it is known to be less."""
+    few, limit = part.constant, whole.constant
+    return part if few is not None and limit is not None and few < limit else whole
 
 
 Largest = Callable[[Dim], Dim]

@@ -20,7 +20,7 @@ from mlc.dialects.tensor.tiles import bounds_of
 from mlc.dialects.tile.kernel import CallOp, called
 from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
 from mlc.passes.cost.cycles import kernel_cycles
-from mlc.passes.cost.gpu_products import flops_per_s, seconds_in_stream, seconds_of_product
+from mlc.passes.cost.gpu_products import seconds_in_stream, seconds_of_product
 from mlc.passes.cost.model import kernel_cost
 from mlc.passes.cost.ops import at_peak, point_cost
 from mlc.passes.cost.streams import Traffic, work_of_traffic
@@ -124,7 +124,7 @@ def _launched(
         elif isinstance(x, Product):
             multiplied += seconds_of_product(x, schedule, sizes, target)
         else:
-            rest += x.WEIGHT * x.cost().flops.evaluate(sizes) / flops_per_s(x.dtype, target)
+            rest += x.WEIGHT * x.cost().flops.evaluate(sizes) / target.flops_per_s(x.dtype)
     # streams compute what is no product while others are multiplied
     core = round(ATTO * (max(multiplied, rest) if streams else multiplied + rest))
     read, written = (

@@ -27,7 +27,7 @@ from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import AddOp, Elementwise
 from mlc.dialects.tensor.letters import split
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
@@ -284,11 +284,7 @@ class _Trips:
 
     def _reading(self, op: TensorOp) -> float:
         """Of a reduction's operands, which come from where all of them fit."""
-        held = sum(
-            prod(self._size(dim) for dim in shape_of(x.type))
-            * dtype_of(tensor_of(x).element_type).bytes
-            for x in op.operands
-        )
+        held = sum(self._size(bytes_of(x.type)) for x in op.operands)
         read = Work(read=spread(held, held, self.target))
         return seconds(read, self.target) / ATTO / self.target.cycle_s
 
@@ -379,8 +375,7 @@ def _guessed(op: ForOp) -> int:
     loops together see the array once.
     """
     around, number = op.parent_op(), op.body.block.args[0]
-    outer = None if isinstance(around, ControlOp) else Dim.const(1)
-    outer = trips_of(around) if isinstance(around, ForOp) else outer
+    outer = trips_of(around) if isinstance(around, ControlOp) else Dim.const(1)
     if outer is None or outer.constant is None:
         return UNKNOWN_TRIPS
     walked = (

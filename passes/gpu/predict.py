@@ -14,7 +14,7 @@ from math import ceil
 from typing import Literal, TypeVar, get_args
 
 from mlc.dialects.analysis.matmul_axes import thread_roles
-from mlc.dialects.dtypes import F64, DType
+from mlc.dialects.dtypes import DType
 from mlc.dialects.gpu_products import STAGED as FACTORS
 from mlc.dialects.plan import Schedule
 from mlc.dialects.target import GpuTarget
@@ -89,12 +89,6 @@ class GpuProduct:
     windows: bool = False
     swapped: bool = False
     """Whether rows are the second factor's."""
-
-    @property
-    def flops(self) -> int:
-        """Of the product as it is written."""
-        s = self.sizes
-        return 2 * s.batches * s.m * s.n * s.k
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,9 +247,9 @@ class _ByGroups(_Cut):
         sizes = replace(product.sizes, k=product.sizes.k * product.terms)
         roles, overlap = _first(Roles, self.words), _first(Overlap, self.words)
         if overlap and roles:
-            busy = {(x.rows, x.columns, x.groups): x.busy for x in TURN_TILES}
-            found = busy.get((self.m, self.n, roles.consumer), WGMMA)
-            turned = TurnTile(self.m, self.n, roles.consumer, found)
+            shape = self.m, self.n, roles.consumer
+            known = (x for x in TURN_TILES if (x.rows, x.columns, x.groups) == shape)
+            turned = next(known, TurnTile(*shape, WGMMA))
             return turned_seconds(sizes, turned, PLAIN_FINISH, product.factor, target)
         tile = self.tile(product)
         return finished_seconds(sizes, tile, PLAIN_FINISH, product.factor, target, self.parts)
@@ -331,5 +325,4 @@ class _ByThreads(_Cut):
 
 def sum_seconds(dtype: DType, target: GpuTarget) -> float:
     """Of a multiprocessor, where time for a sum is 1."""
-    rate = target.f64_flops_per_s if dtype is F64 else target.f32_flops_per_s
-    return 2 * target.sm_count / (CORES * rate)
+    return 2 * target.sm_count / (CORES * target.flops_per_s(dtype))

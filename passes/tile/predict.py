@@ -289,16 +289,17 @@ class _Walk(Operands):
     def results(self, elements: int) -> Bytes:
         """Once, as far as all of them lie."""
         size = elements * self.stored
-        fitting = [level for level, room in enumerate(self.capacities) if size <= room]
-        lies = min(fitting, default=3)
+        lies = self.lies(size)
         second, third, memory = (size if level == lies else 0 for level in (1, 2, 3))
         return 0, second, third, 0, memory
 
+    def lies(self, held: float) -> int:
+        """The nearest level that holds so many bytes; 0: level 1, 3: memory."""
+        return min((k for k, room in enumerate(self.capacities) if held <= room), default=3)
+
     def written(self, held: float, last: int) -> Bytes:
         """Of sums in memory of so many bytes; without those of the last block that go elsewhere."""
-        fitting = [level for level, room in enumerate(self.capacities) if held <= room]
-        lies = min(fitting, default=3)  # 0: level 1, 3: memory
-        rooms = self.capacities[:lies]
+        rooms = self.capacities[: self.lies(held)]
         moved = [
             max(0.0, self.nest.moved("c", room, self.footprints) - last) * self.item["c"]
             for room in rooms

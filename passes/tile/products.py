@@ -260,32 +260,32 @@ class WordsOf:
         return MANY["g"] if found is None else max(found, 1)
 
     @cached_property
+    def stores(self) -> Sequence[StoreOp]:
+        """Of what becomes of the sums."""
+        return [op for op in tile_of(self.dot) if isinstance(op, StoreOp)]
+
+    @cached_property
     def waits_in_result(self) -> bool:
         """
         Whether the one result can hold sums between blocks of the summed axis: where vectors of
         them lie side by side. Measured: docs/measurements.md, Models.
         """
-        stores = [op for op in tile_of(self.dot) if isinstance(op, StoreOp)]
-        if any(not _moves_with(op.view, op.at.data, "n") for op in stores):
+        if any(not _moves_with(op.view, op.at.data, "n") for op in self.stores):
             return False
-        if [op.value for op in stores] == [self.dot.result]:
+        if [op.value for op in self.stores] == [self.dot.result]:
             return True
         inputs = range(len(self.kernel.inputs))
         return (
-            len(stores) == 1
-            and view_of(stores[0].view).element == frag_of(self.dot.result).element
+            len(self.stores) == 1
+            and view_of(self.stores[0].view).element == frag_of(self.dot.result).element
             and not any(reads_where_it_writes(self.kernel, k) for k in inputs)
         )
 
     @cached_property
     def stored(self) -> str:
         """The dtype of what becomes of a sum; of several the first."""
-        stores = [op for op in tile_of(self.dot) if isinstance(op, StoreOp)]
-        kept = {frag_of(self.dot.result).dtype.name}
-        found = [
-            view_of(op.view).dtype.name for op in stores if view_of(op.view).dtype.name not in kept
-        ]
-        return found[0] if found and len(found) == len(stores) else ""
+        found = [view_of(op.view).dtype.name for op in self.stores]
+        return found[0] if found and frag_of(self.dot.result).dtype.name not in found else ""
 
     @cached_property
     def after(self) -> Words:

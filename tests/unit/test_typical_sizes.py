@@ -16,6 +16,7 @@ from mlc.driver import main
 from mlc.passes import wellformed
 from mlc.passes.cost.sizes import ASSUMED, assumed, elements_of, sizes_of, typical
 from mlc.text import parse_text
+from mlc.why_not import unfused
 from tests.plans import planned, spec
 
 MODULE = "builtin.module attributes {mlc.typical = {B = 2 : i64}} {}"
@@ -61,6 +62,19 @@ def test_passes_alone_plan_for_typical_sizes(tmp_path: Path) -> None:
         source.write_text(str(text))
         assert main(["opt", str(source), "-p", "form-tiles", "-o", str(made)]) == 0
         assert bool(re.search(r"\bmlc\.tiles\b", made.read_text())) == tiled
+
+
+def test_why_not_speaks_of_the_plan_for_typical_sizes() -> None:
+    """Its search is for three rows too: for 4096 it would keep apart, by cost, what is joined."""
+
+    def softmax(x: Any, w: Any) -> Any:
+        y = np.exp(x)
+        return (y / y.sum(axis=1, keepdims=True)) @ w
+
+    few = planned(softmax, spec("B", 24), spec(24, 24), target="avx2", typical={"B": 3})
+    edges = unfused(few, {"B": 3})
+    assert edges
+    assert not [edge for edge in edges if edge.rule == "cost"]
 
 
 def test_typical_rows_have_a_schedule() -> None:

@@ -134,14 +134,7 @@ class _Growth:
 
     def _prune(self, group: Group) -> None:
         """Leaves what no sum needs."""
-        needed = [op for op in group.ops if not group.is_wide(op)]
-        kept = set(needed)
-        while needed:
-            for read in self.maps.sources_of(needed.pop()):
-                owner = read.value.owner
-                if isinstance(owner, TensorOp) and owner in self.axes and owner not in kept:
-                    kept.add(owner)
-                    needed.append(owner)
+        kept = set(group.made_for(group.narrow, self.maps))
         self._keep(group, kept.__contains__)
 
     def _keep(self, group: Group, wanted: Callable[[TensorOp], bool]) -> None:
@@ -165,9 +158,8 @@ def _has_no_loops(op: TensorOp) -> bool:
 
 def stranger_of(group: Group, maps: AxisMaps, graph: BlockGraph) -> TensorOp | None:
     """The first op that cannot be computed tile by tile with the others."""
-    sums = [op for op in group.ops if not group.is_wide(op)]
     made = 0
-    for op in sums:
+    for op in group.narrow:
         number = graph.number(op)
         made |= 0 if number is None else 1 << number
     for op in group.ops:
@@ -217,8 +209,8 @@ def rows_inside(group: Group) -> bool:
     Whether trips over rows follow one another, and columns are the outer loop: what is summed along
     the outer axis goes through the caches in each of its trips, so that is to be less.
     """
-    rows = [op for op in group.ops if group.sums_rows(op)]
-    return len(rows) >= len(group.ops) - len(rows) - sum(map(group.is_wide, group.ops))
+    sums = group.narrow
+    return 2 * sum(map(group.sums_rows, sums)) >= len(sums)
 
 
 def write(
@@ -245,7 +237,7 @@ def write(
         lambda op: tuple(group.axes[op][k] for k in order),
         maps,
     )
-    sums = [op for op in group.ops if not group.is_wide(op)]
+    sums = group.narrow
     places = [[-1 if a is None else a for a in scope.result_rows(op)] for op in sums]
     for op, axes in zip(sums, places, strict=True):
         block.insert_arg(tile_in(op.results[0].type, axes, dims), len(block.args))

@@ -64,8 +64,7 @@ class _Loop:
         self.scope = TileScope(
             self.body, dims, self.body.args, self.members, group.axes.__getitem__, writer.maps
         )
-        both = group.is_both_ways
-        sums = (op for op in group.ops if (both and not group.is_wide(op)) or group.is_fold(op))
+        sums = group.narrow if group.is_both_ways else filter(group.is_fold, group.ops)
         self.scalings = {op: scalings_of(op) for op in sums}
 
     def form(self) -> None:

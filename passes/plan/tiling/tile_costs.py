@@ -179,10 +179,10 @@ def _price_of_columns(
     assert group.column is not None
     wide = [op for op in group.ops if group.is_wide(op)]
     stored = [op for op in wide if op.results[0] in grouping.home]
-    sizes_of = [estimate(bytes_of(op.results[0].type)) for op in stored]
-    if not any(sizes_of) or not all(_dissolves(op, group, maps) for op in wide):
+    if not any(estimate(bytes_of(op.results[0].type)) for op in stored):
         return None
-    readers = [len(set(readers_of(op.results[0]))) for op in stored]
+    if not all(_dissolves(op, group, maps) for op in wide):
+        return None
     found = Walks(group, maps)
     walks = found.count
     masked = {n: mask for n in range(1, walks + 1) if (mask := masked_walk(group, found.sums(n)))}
@@ -201,13 +201,7 @@ def _price_of_columns(
         estimate(bytes_of(value.type)) // max(_tiled_part(value, group, maps), 1)
         for value in _outside(group, maps)
     )
-    held = 2 * max(sizes_of)  # one makes the next
-    far = level_of(held, target)
-    read = sum(size * count for size, count in zip(sizes_of, readers, strict=True))
-    moves = Work(read=moved(read, far), write=moved(sum(sizes_of), far))
-    before = seconds(moves, target) / ATTO
-    if held > target.l3_bytes:
-        before *= target.loops.fresh_memory_factor
+    before = _storing(stored, target)
     once = _products([op for op in group.ops if op in wide or group.sums_columns(op)], target)
     again = _repeated(found, masked, trips, maps, target)
     if others:
@@ -223,6 +217,17 @@ def _price_of_columns(
     return Price(before, seconds(after, target) / ATTO)
 
 
+def _storing(ops: Sequence[TensorOp], target: CpuTarget) -> float:
+    """Seconds that kernels take to store results, and to read them again."""
+    sizes = [estimate(bytes_of(op.results[0].type)) for op in ops]
+    readers = [len(set(readers_of(op.results[0]))) for op in ops]
+    held = 2 * max(sizes)  # one makes the next
+    far = level_of(held, target)
+    read = sum(size * count for size, count in zip(sizes, readers, strict=True))
+    taken = seconds(Work(read=moved(read, far), write=moved(sum(sizes), far)), target) / ATTO
+    return taken * target.loops.fresh_memory_factor if held > target.l3_bytes else taken
+
+
 def _price_of_both_ways(
     group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget, *, stores: bool
 ) -> Price | None:
@@ -234,7 +239,7 @@ def _price_of_both_ways(
     stored = [op for op in wide if op.results[0] in grouping.home]
     if not stored or not all(_dissolves(op, group, maps) for op in wide):
         return None
-    sums = [op for op in group.ops if op not in wide]
+    sums = group.narrow
     masked = masked_walk(group, sums)
     states = sum(estimate(bytes_of(op.results[0].type)) for op in sums)
     cut = _cut(group, masked is not None, states, target)
@@ -242,7 +247,7 @@ def _price_of_both_ways(
         return None
 
     def of(kind: Sequence[TensorOp]) -> int:
-        return _of_both_ways(group, _made_for(kind, group, maps), masked, maps, target)
+        return _of_both_ways(group, group.made_for(kind, maps), masked, maps, target)
 
     _set_both_ways(group, cut, masked, lambda: of(sums))
     rows, columns = ([op for op in sums if group.sums_rows(op) is x] for x in (True, False))
@@ -253,18 +258,11 @@ def _price_of_both_ways(
     others = [
         op for op in wide if any(user not in group.axes for user in all_readers(op.results[0]))
     ]
-    again = _running(_arithmetic(_made_for(others, group, maps), target), masked, _trips(group)[1])
-    sizes = [estimate(bytes_of(op.results[0].type)) for op in stored]
-    readers = [len(set(readers_of(op.results[0]))) for op in stored]
-    far = level_of(2 * max(sizes), target)
-    read = sum(size * count for size, count in zip(sizes, readers, strict=True))
-    moves = seconds(Work(read=moved(read, far), write=moved(sum(sizes), far)), target)
-    if 2 * max(sizes) > target.l3_bytes:
-        moves = int(moves * target.loops.fresh_memory_factor)
-    kernels = apart + again
+    again = _running(_arithmetic(group.made_for(others, maps), target), masked, _trips(group)[1])
+    kernels = (apart + again) / ATTO
     if stores:
-        kernels = min(kernels, moves + _arithmetic(group.ops, target))
-    return Price(kernels / ATTO, (one * rounds * target.cores / outer + again) / ATTO)
+        kernels = min(kernels, _storing(stored, target) + _arithmetic(group.ops, target) / ATTO)
+    return Price(kernels, (one * rounds * target.cores / outer + again) / ATTO)
 
 
 def _set_both_ways(
@@ -311,19 +309,6 @@ def _trips(group: Group) -> tuple[int, int]:
     return rows, -(-estimate(group.column) // group.column_step)
 
 
-def _made_for(wanted: Sequence[TensorOp], group: Group, maps: AxisMaps) -> list[TensorOp]:
-    """Ops of a group, and the wide ones that they read."""
-    found = dict.fromkeys(wanted)
-    pending = list(wanted)
-    while pending:
-        for read in maps.sources_of(pending.pop()):
-            op = read.value.owner
-            if isinstance(op, TensorOp) and op not in found and group.is_wide(op):
-                found[op] = None
-                pending.append(op)
-    return list(found)
-
-
 def _arithmetic(ops: Sequence[TensorOp], target: CpuTarget) -> int:
     """Attoseconds of what ops compute."""
     return sum(
@@ -341,10 +326,7 @@ def _splits(group: Group) -> bool:
 
 def _products(ops: Sequence[TensorOp], target: CpuTarget) -> int:
     """Attoseconds of the contractions among some ops."""
-    products = (op for op in ops if isinstance(op, ContractOp))
-    return sum(
-        work_of_op(type(op), op.dtype, elements_of(op.iteration()), target).core for op in products
-    )
+    return _arithmetic([op for op in ops if isinstance(op, ContractOp)], target)
 
 
 def _repeated(

@@ -78,6 +78,23 @@ class Group:
         axis = self.axes[op][-1] if self.column is not None else None
         return axis is not None and axis >= len(op.shape)
 
+    @property
+    def narrow(self) -> list[TensorOp]:
+        """Members whose results do not have both rows and columns: of both ways, the sums."""
+        return [op for op in self.ops if not self.is_wide(op)]
+
+    def made_for(self, wanted: Sequence[TensorOp], maps: AxisMaps) -> list[TensorOp]:
+        """Ops, and the wide members that they read."""
+        found = dict.fromkeys(wanted)
+        pending = list(wanted)
+        while pending:
+            for read in maps.sources_of(pending.pop()):
+                op = read.value.owner
+                if isinstance(op, TensorOp) and op not in found and self.is_wide(op):
+                    found[op] = None
+                    pending.append(op)
+        return list(found)
+
 
 def starts_of(
     seed: Reduction, least: int | None, maps: AxisMaps
