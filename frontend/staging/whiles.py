@@ -42,6 +42,7 @@ from mlc.frontend.staging.trials import (
     check_slices,
     code_of,
     decision,
+    has_changed,
     kept_loop,
     said,
 )
@@ -67,8 +68,7 @@ def _asked(
     before = [variable.get() for variable in variables]
     with journaled(block) as journal:
         value = test()
-    kept = all(x is variable.get() for x, variable in zip(before, variables, strict=True))
-    if not kept or journal.values or journal.objects:
+    if has_changed(variables, before, journal):
         journal.undo()
         raise _Changes
     return lift(value).value
