@@ -104,12 +104,11 @@ def _chosen(held: Counted, rows: Tracer) -> Any:
 
 def _extreme(name: str) -> Callable[..., Any]:
     def best(held: Counted, key: Any) -> Any:
-        keys = keys_of(held, key) if key is not None else held.rows
-        if key is None and isinstance(keys, Tracer):
+        if key is None and isinstance(held.rows, Tracer):
             return _folded(getattr(np, name), held)
+        keys = counted.used_rows(held).rows if key is None else keys_of(held, key)
         if isinstance(keys, Tracer) and keys.ndim == 1:
             return counted.element(held, getattr(np, f"arg{name}")(without_nans(keys)))
-        keys = counted.used_rows(held).rows if key is None else keys
         return counted.element(held, order_of(keys, reverse=name == "max")[0])
 
     def of(held: Counted, *others: Any, key: Any = None, default: Any = MISS) -> Any:
