@@ -19,13 +19,12 @@ from mlc.frontend.staging.list_methods import keys_of, method_of, order_of, orde
 from mlc.frontend.staging.many import with_listed
 from mlc.frontend.staging.twins import check_twins
 from mlc.frontend.staging.variants import Variants, narrowed_in
-from mlc.frontend.staging.wholes import are_alike, number_of_first
+from mlc.frontend.staging.wholes import after_trips, are_alike, number_of_first
 from mlc.frontend.trace.kinds import class_of
 from mlc.frontend.trace.ordered_calls import MISS, call_ordering
 from mlc.frontend.trace.stores import check_method
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
-from mlc.frontend.trace.value import Whole
 
 
 def call_counted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -129,10 +128,9 @@ def _sum(held: Counted, start: Any = 0) -> Any:
     found, none = _total(held, start), less_equal(held.count, 0)
     if found.ndim == np.ndim(start) and are_alike(start, found):
         return found
-    if found.ndim or type(start) is not int or start:
+    if found.ndim:
         return Variants(number_of_first(none), (start, found))
-    found.whole = Whole(none.value, int)
-    return found
+    return after_trips(start, found, none)
 
 
 def _total(held: Counted, start: Any) -> Any:
