@@ -33,9 +33,7 @@ def expected(
                 if value is UNBOUND:
                     again = runs and not before.seen and _is_fixed(before)
                     found += [Carried.unseen(variable, before.start)] if again else []
-                elif is_number(value):
-                    continue
-                elif not (isinstance(value, Undecided) or unclear):
+                elif not (isinstance(value, Undecided) or unclear or is_number(value)):
                     found.append(Carried.of(variable, variable.name in alone))
             case Elements(array=array) if is_visible(array):
                 found.append(Carried.of(variable))

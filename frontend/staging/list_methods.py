@@ -117,7 +117,6 @@ class _Methods:
         from mlc.frontend import numpy as names
 
         same: Any = as_array(counted_of(obj)) == value
-
         _check(names.any(same), "list.index(x): x not in list")
         return as_number(names.argmax(same))
 
@@ -142,8 +141,8 @@ def _limit(obj: Any, *, left: bool = False) -> None:
     held = counted_of(obj)
     if isinstance(held.count, int) and held.count <= most:
         return
-    kept: Any = as_number(names.minimum(held.count, most))
-    count = min(held.count, most) if isinstance(held.count, int) else kept
+    known = isinstance(held.count, int)
+    count: Any = most if known else as_number(names.minimum(held.count, most))
     if left:
         put(obj, type(held)(count, held.rows))
         return

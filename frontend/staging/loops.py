@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from types import CellType
 from typing import Any
 
@@ -169,6 +169,7 @@ class For:
         """A list whose length only the compiled function knows, as it is in each trip."""
         place = Local("", CellType(items.first))
 
+        @wraps(self.body)
         def trip() -> Exit | None:
             k = place.get()
             place.put(k + 1)
@@ -178,7 +179,7 @@ class For:
             return items.after(place.get() - items.first).count > 0
 
         variables = [*self.local, place]
-        return While(test, trip, self.otherwise, variables, self.leaving, whose=self.body).run()
+        return While(test, trip, self.otherwise, variables, self.leaving).run()
 
     def _nested(self, items: Items | Listed | Walked) -> Exit | None:
         """Trips that differ, each where the one before has not left the loop."""
@@ -241,6 +242,7 @@ class For:
         if self.leaving:
             place = Local("", CellType(0))
 
+            @wraps(self.body)
             def trip() -> Exit | None:
                 code = self.body(items.at(place.get()))
                 place.put(place.get() + 1)
@@ -252,9 +254,7 @@ class For:
             variables = [*local, place]
             runs = items.known and items.count > 0
             none = no_trip(place.get)
-            _, state, possible = staged(
-                variables, trip, test, True, runs, items.count, none, whose=self.body
-            )
+            _, state, possible = staged(variables, trip, test, True, runs, items.count, none)
             return finished(state, possible, False, self.otherwise, self.local)
         count, runs = lift(items.count).value, items.known and items.count > 0
 

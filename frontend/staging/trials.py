@@ -111,12 +111,17 @@ def decision(test: Callable[[], Any], local: Sequence[Local]) -> Any:
     before, block = [variable.get() for variable in local], Block()
     with journaled(block) as journal:
         found = truth(test(), staying=False)
-    kept = all(x is variable.get() for x, variable in zip(before, local, strict=True))
-    if isinstance(found, bool) or not kept or journal.values or journal.objects:
+    if isinstance(found, bool) or has_changed(local, before, journal):
         keep(block, journal)
     else:
         discard(block)
     return found
+
+
+def has_changed(local: Sequence[Local], before: Sequence[Any], journal: Journal) -> bool:
+    """Whether variables are others than before, or what was written down says more."""
+    kept = all(x is variable.get() for x, variable in zip(before, local, strict=True))
+    return not kept or bool(journal.values or journal.objects)
 
 
 def saved(local: Sequence[Local]) -> Callable[[], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 from xdsl.ir import Block, Region, SSAValue
@@ -42,6 +42,7 @@ from mlc.frontend.staging.trials import (
     check_slices,
     code_of,
     decision,
+    has_changed,
     kept_loop,
     said,
 )
@@ -67,8 +68,7 @@ def _asked(
     before = [variable.get() for variable in variables]
     with journaled(block) as journal:
         value = test()
-    kept = all(x is variable.get() for x, variable in zip(before, variables, strict=True))
-    if not kept or journal.values or journal.objects:
+    if has_changed(variables, before, journal):
         journal.undo()
         raise _Changes
     return lift(value).value
@@ -82,12 +82,10 @@ def staged(
     runs: bool,
     trips: Any = None,
     none: NoTrip | None = None,
-    *,
-    whose: Callable[..., Any],
 ) -> tuple[Rolled, State | None, frozenset[int]]:
     """
     `mlc.while` over a body, in the program; what it left is in the variables. `none`: whether there
-    was no trip; `whose`: the user's body.
+    was no trip.
     """
     state = State.fresh() if leaving else None
     possible: frozenset[int] = frozenset({FALL})
@@ -103,7 +101,7 @@ def staged(
 
     variables: Sequence[Local] = [*local, *([state.code, state.value] if state else [])]
     rolled, variables, none = rolled_while(
-        variables, trip, unleft, runs, leaving, trips, none, code_of(whose)
+        variables, trip, unleft, runs, leaving, trips, none, code_of(body)
     )
     block = Block(arg_types=[x.type for x in rolled.starts])
 
@@ -145,7 +143,6 @@ class While:
     leaving: bool
     read: tuple[str, ...] = ()  # names of variables that are read after it
     peeled: tuple[str, ...] = ()
-    whose: Body | None = None  # the user's body, if that is another
 
     def run(self) -> Exit | None:
         """How it was left."""
@@ -210,31 +207,35 @@ class While:
         if endless and _is_true(self.test):
             test = None
         try:
-            whose = self.whose or self.body
-            found = staged(local, self.body, test, self.leaving, test is None, whose=whose)
+            found = staged(local, self.body, test, self.leaving, test is None)
         except Peel as peel:
             if checked:
                 raise
             return self._after_first_trip(peel, test)
         except _Changes:
             test = None
-            found = staged(local, self._tested, None, True, True, whose=self.whose or self.body)
+            found = staged(local, self._tested(), None, True, True)
         rolled, state, possible = found
         if checked:
             rolled.check_integers(MOST_TRIPS)
         return finished(state, possible, test is None, self.otherwise, self.local)
 
-    def _tested(self) -> Exit | None:
+    def _tested(self) -> Body:
         """The test and a trip, as a trip of an endless loop."""
-        decided = truth(self.test(), staying=False)
 
-        def trip() -> Exit | None:
-            if isinstance(decided, bool):
-                return self.body() if decided else ENDED
-            both = (self.body, lambda: ENDED)
-            return staged_branch(decided, both, None, self.local, later=True)
+        @wraps(self.body)
+        def tested() -> Exit | None:
+            decided = truth(self.test(), staying=False)
 
-        return unless_raised(trip, self.local)  # by the test
+            def trip() -> Exit | None:
+                if isinstance(decided, bool):
+                    return self.body() if decided else ENDED
+                both = (self.body, lambda: ENDED)
+                return staged_branch(decided, both, None, self.local, later=True)
+
+            return unless_raised(trip, self.local)  # by the test
+
+        return tested
 
     def _after_first_trip(self, peel: Peel, test: Body | None) -> Exit | None:
         chain = (*self.peeled, str(peel))

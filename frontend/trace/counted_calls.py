@@ -19,13 +19,12 @@ from mlc.frontend.staging.list_methods import keys_of, method_of, order_of, orde
 from mlc.frontend.staging.many import with_listed
 from mlc.frontend.staging.twins import check_twins
 from mlc.frontend.staging.variants import Variants, narrowed_in
-from mlc.frontend.staging.wholes import are_alike, number_of_first
+from mlc.frontend.staging.wholes import after_trips, are_alike, number_of_first
 from mlc.frontend.trace.kinds import class_of
 from mlc.frontend.trace.ordered_calls import MISS, call_ordering
 from mlc.frontend.trace.stores import check_method
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
-from mlc.frontend.trace.value import Whole
 
 
 def call_counted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -104,12 +103,11 @@ def _chosen(held: Counted, rows: Tracer) -> Any:
 
 def _extreme(name: str) -> Callable[..., Any]:
     def best(held: Counted, key: Any) -> Any:
-        keys = keys_of(held, key) if key is not None else held.rows
-        if key is None and isinstance(keys, Tracer):
+        if key is None and isinstance(held.rows, Tracer):
             return _folded(getattr(np, name), held)
+        keys = counted.used_rows(held).rows if key is None else keys_of(held, key)
         if isinstance(keys, Tracer) and keys.ndim == 1:
             return counted.element(held, getattr(np, f"arg{name}")(without_nans(keys)))
-        keys = counted.used_rows(held).rows if key is None else keys
         return counted.element(held, order_of(keys, reverse=name == "max")[0])
 
     def of(held: Counted, *others: Any, key: Any = None, default: Any = MISS) -> Any:
@@ -130,10 +128,9 @@ def _sum(held: Counted, start: Any = 0) -> Any:
     found, none = _total(held, start), less_equal(held.count, 0)
     if found.ndim == np.ndim(start) and are_alike(start, found):
         return found
-    if found.ndim or type(start) is not int or start:
+    if found.ndim:
         return Variants(number_of_first(none), (start, found))
-    found.whole = Whole(none.value, int)
-    return found
+    return after_trips(start, found, none)
 
 
 def _total(held: Counted, start: Any) -> Any:

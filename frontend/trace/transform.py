@@ -167,9 +167,6 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 # Rewriting
 
 
-_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-
-
 class _Rewriter(ast.NodeTransformer):
     """Sends loads and calls through `__mlc__`."""
 
