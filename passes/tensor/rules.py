@@ -27,7 +27,8 @@ Equivalence = Literal["exact", "reassociating", "approximate"]
 EQUIVALENCE: tuple[Equivalence, ...] = ("exact", "reassociating", "approximate")
 """What results have in common, by the weakest numerics that allows it (D1): every bit; the same
 terms in another order or with fewer roundings; less, for numbers near the ends of the range."""
-REWRITES_PER_OP = 100  # more than any chain of rules needs; rules that undo each other exceed it
+LONGEST_CHAIN = 100
+"""More rewrites one of the other's result than rules need; rules that undo each other exceed it."""
 
 OpT = TypeVar("OpT", bound=TensorOp)
 Rule = Callable[[OpT, "Rewrite"], SSAValue | None]
@@ -238,11 +239,11 @@ class _Sweep:
         self.tables = rules.tables(allowed)
         self.limit = _limit.get()
         self.rewrite = Rewrite()
+        self.chains: dict[Operation, int] = {}  # rewrites that led to an op, where there were any
 
     def block(self, block: Block) -> None:
         """Applies the rules to the ops of a block, until none matches."""
         op = block.first_op
-        budget = REWRITES_PER_OP
         while op is not None:
             for region in op.regions:
                 for inner in region.blocks:
@@ -251,16 +252,20 @@ class _Sweep:
             value = self._rewritten(op)
             if value is None:
                 op = op.next_op
-                budget += REWRITES_PER_OP
                 continue
-            budget -= 1
-            if budget < 0:
-                raise CompilerBug(f"rules for '{op.name}' undo each other")
+            self._count(op)
             op.results[0].replace_all_uses_with(value)
             old, op = op, block.first_op if before is None else before.next_op
             if op is old:
                 op = old.next_op
             block.erase_op(old)
+
+    def _count(self, op: Operation) -> None:
+        chain = self.chains.pop(op, 0) + 1
+        if chain > LONGEST_CHAIN:
+            raise CompilerBug(f"rules for '{op.name}' undo each other")
+        for new in self.rewrite.built:
+            self.chains[new] = chain
 
     def _rewritten(self, op: Operation) -> SSAValue | None:
         kind = op.__class__

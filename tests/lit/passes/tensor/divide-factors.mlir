@@ -71,3 +71,16 @@ builtin.module attributes {mlc.numerics = "strict"} {
     func.return %o : tensor<8x4xf32>
   }
 }
+
+// -----
+
+// Of two empty arrays neither is smaller: to divide the other one in its place would never end.
+// CHECK-LABEL: @none
+// CHECK-COUNT-1: mlc.div
+// CHECK-NOT:   mlc.div
+func.func @none(%x: tensor<2x0xf32>, %y: tensor<2x0xf32>, %l: tensor<0xf32>) -> tensor<0xf32> {
+  %lb = mlc.broadcast "j->kj" %l : tensor<0xf32> -> tensor<2x0xf32>
+  %q = mlc.div %y, %lb : tensor<2x0xf32>
+  %s = mlc.contract "kj,kj->j" %x, %q : tensor<2x0xf32>, tensor<2x0xf32> -> tensor<0xf32>
+  func.return %s : tensor<0xf32>
+}
