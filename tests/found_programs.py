@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from tests.list_programs import PROGRAMS
 from tests.staged_programs import Point, V, i64, program
 
@@ -148,3 +150,31 @@ def picked_numbers_of_pythons(x: Any, k: Any) -> Any:
     a, b = (k, 1, 2)[k], [1, 0.5, 2.0][k]
     p = [(1, x[0]), (x[1], 2), (2, x[0])][k]
     return a, a / 2, b, b * x, p, p[0] * 2
+
+
+@program(*((V([0.5, -2.0, 3.0]), i64(k)) for k in (0, 1, 4, 3)))
+def a_length_behind_a_raise(x: Any, k: Any) -> Any:
+    """What only the way has that raises nothing: a number of its own mask."""
+
+    def same(z: Any) -> Any:
+        return z
+
+    a = 0.0
+    try:
+        if k:
+            raise ValueError
+    except ValueError:
+        a = same(k)
+    k = len(np.where(x > a)[0])
+    return k, a
+
+
+@program(*((V([0.5, -2.0, 3.0, 1.0]), V([1.0, 2.0, 3.0, 4.0]), i64(k)) for k in (0, 1, 4, 5)))
+def slices_to_a_number_from_before_the_loop(x: Any, y: Any, k: Any) -> Any:
+    """Their size is bound in each loop, whatever trials of its trips bound before."""
+    j, M = k % 3, np.ones((3, 4))
+    for _ in np.flatnonzero(x > 0):
+        M[1][:j] = y[3]
+    for i in np.flatnonzero(x > 0):
+        M[2][: j + 1] += y[i]
+    return M

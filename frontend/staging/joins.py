@@ -7,7 +7,7 @@ containers are joined leaf by leaf. A variable that cannot be joined says so whe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -35,6 +35,7 @@ from mlc.frontend.staging.wholes import has_class, open_class, python_class
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.trace.kinds import is_array
 from mlc.frontend.trace.source import Site, site_of
+from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.value import Either, Whole
@@ -223,7 +224,7 @@ class Join:
     def beside_zeros(self, x: Held, side: int) -> Any:
         """The value that one side gives; zeros, which nobody looks at, on the other."""
         leaves: list[Any] = []
-        for leaf, value in zip(x.leaves, x.values, strict=True):
+        for leaf, value in self._numbered(x, side):
             if value is None or here().visible(leaf.known):  # the same array, on this way
                 leaves.append(leaf)
                 continue
@@ -244,6 +245,15 @@ class Join:
             made = self._hole((values[0], values[1]), leaf.weak, leaf.origins)
             leaves.append(replace(made, whole=whole))
         return unflatten(x.structure, leaves)
+
+    def _numbered(self, x: Held, side: int) -> Iterator[tuple[Any, SSAValue | None]]:
+        """Leaves and their values; a size that the body itself computes is a number."""
+        for leaf, value in zip(x.leaves, x.values, strict=True):
+            if isinstance(leaf, SymbolicDim) and any(hidden_in(self.blocks[side], (leaf.dim,))):
+                size = self._lifted(side, leaf, None)
+                yield size, size.known
+            else:
+                yield leaf, value
 
     def arrays(self, x: SSAValue, y: SSAValue) -> Hole:
         """Two states of one array."""

@@ -13,7 +13,7 @@ do tests of `while`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mlc.frontend.staging.scopes import at, calls, own_nodes
@@ -78,14 +78,11 @@ class _Separator:
         node.value = self._within(node.value)
         if places and _acts(node.value):
             node.value = self._held(node.value)
-        for target in targets:
-            for part in ast.walk(target):
-                if isinstance(part, ast.Subscript | ast.Attribute) and any(
-                    _acts(x) for x in ast.iter_child_nodes(part) if isinstance(x, ast.expr)
-                ):
-                    node.value = self._held(node.value)
-                    for get, put in _parts(part):
-                        put(self._held(self._within(get)) if _acts(get) else get)
+        for place in _places(targets):
+            if any(_acts(part) for part, _ in _parts(place)):
+                node.value = self._held(node.value)
+                for part, put in _parts(place):
+                    put(self._held(self._within(part)) if _acts(part) else part)
 
     def _decides(self, node: ast.expr) -> ast.expr:
         """What decides whether others run: its parts are apart, and what a function gives is."""
@@ -120,6 +117,15 @@ class _Separator:
             found = self._within(part) if k in acting else part
             put(self._held(found) if k < last and (k in acting or k < acting[-1]) else found)
         return node
+
+
+def _places(targets: Sequence[ast.expr]) -> Iterator[ast.expr]:
+    """The elements and attributes that are stored to."""
+    for target in targets:
+        if isinstance(target, ast.Subscript | ast.Attribute):
+            yield target
+        elif isinstance(target, ast.Tuple | ast.List | ast.Starred):
+            yield from _places([part for part, _ in _parts(target)])
 
 
 def _acts(node: ast.AST) -> bool:

@@ -34,6 +34,7 @@ class BoundSizes:
         self._limits: dict[str, Dim | None] = {}
         self._ops: dict[str, BindOp] = {}  # of symbols that types may say
         self._sizes: dict[Dim, str] = {}  # of other numbers, by what is known of them
+        self._known: dict[str, Dim] = {}  # which that is
         self._loops: list[Block] = []  # bodies of loops that are being traced, innermost last
         self._sliced = 0  # how many of them have slices that variables begin or end
 
@@ -86,7 +87,7 @@ class BoundSizes:
         A number in [0, limit] as a dim, whose symbols are bound from now on; None where it does not
         come from a loop, or has no end that is known before.
         """
-        known = self.ranges.of(number)
+        known = self._shown(self.ranges.of(number))
         if not any(name[0] == "%" for name in known.symbols()):
             symbols = [s for s in known.symbols() if s in self._values]
             return known if all(map(self._bound, symbols)) else None
@@ -98,8 +99,14 @@ class BoundSizes:
             if not self._bound(symbol):
                 return None
             self.ranges.bind(number, symbol, [ZERO, known], [limit, known])
-            self._sizes[known] = symbol
+            self._sizes[known], self._known[symbol] = symbol, known
         return Dim.symbol(symbol)
+
+    def _shown(self, known: Dim) -> Dim:
+        """Without symbols that are bound in a loop that is not being traced, such as a trial that
+        was given up."""
+        hidden = (s for s in known.symbols() if s in self._known and not self._is_visible(s))
+        return known.substitute({s: self._known[s] for s in hidden})
 
     def _fresh(self, number: SSAValue, limit: Dim | None) -> str:
         names = (f"i{k}" for k in counting(len(self._values)))
