@@ -84,4 +84,4 @@ def is_number(value: Any) -> bool:
     """Whether it is a number, of Python's or the program's."""
     if not is_number_or_array(value):
         return False
-    return not (isinstance(value, Tracer) and value.dims) and not getattr(value, "shape", ())
+    return not (isinstance(value, Tracer) and value.is_place) and not getattr(value, "shape", ())
