@@ -120,6 +120,29 @@ FOUND = {
             j = n + 1
     return j
 """,
+    "a parallel loop behind an error": """def f(x, y, A, s, n):
+    for k in range(2):
+        for i in mlc.prange(len(x)):
+            if x[i] > s:
+                x[i] = i * s
+        try:
+            if any(x > 1):
+                raise ValueError
+        except ValueError:
+            s = 2.0
+    return x
+""",
+    "parts of places that call": """def f(x, y, A, s, n):
+    def g(z):
+        print('g', z)
+        if z > 2:
+            raise ValueError(z)
+        return z
+    x[::-1][g(n) % 4] += g(n * 2)
+    A.T[g(0):].reshape(4, 3)[g(1)][0], y[g(2)] = g(n - 1), g(n)
+    A.reshape(4, 3).T[0] += 1
+    return g(s)
+""",
     "all trips go on": """def f(x, y, A, s, n):
     assert s, 'not so'
     for k in range(7):

@@ -25,6 +25,7 @@ from mlc.frontend.numpy.values import (
     is_weak,
     lift,
     result,
+    takes_float,
 )
 from mlc.frontend.trace.source import asked_by_user, name_of
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -122,7 +123,7 @@ def divided(function: str, lhs: Any, rhs: Any) -> tuple[Any, Any]:
     The operands of a division. Of Python's numbers the divisor must not be 0, or the call ends with
     ZeroDivisionError. Which are Python's is known where both are; else the rule is NumPy's.
     """
-    pythons = _is_pythons(lhs) and _is_pythons(rhs)
+    pythons = (_is_pythons(lhs) and _is_pythons(rhs)) or takes_float((lhs, rhs))
     doubtful = any(isinstance(x, Tracer) and x.whole is not None for x in (lhs, rhs))
     if not (pythons or doubtful) or not asked_by_user(_THROUGH):
         return lhs, rhs

@@ -16,6 +16,7 @@ from mlc.dialects.dtypes import (
     BOOL,
     DTYPES,
     F32,
+    F64,
     I64,
     DType,
     dtype_of,
@@ -309,13 +310,24 @@ def _of_doubtful(
 def _operator_result(
     function: Callable[..., Any], operands: Sequence[object], of_numbers: bool
 ) -> object:
-    python = all(is_weak(x) or isinstance(x, bool) for x in operands)
+    python = all(is_weak(x) or isinstance(x, bool) for x in operands) or takes_float(operands)
     if python and of_numbers:
         operands = [*map(counted, operands)]
     result = function(*operands)
     if isinstance(result, Tracer) and python:
         result.weak, result.origins = True, common_origins(operands)
     return result
+
+
+def takes_float(operands: Sequence[object]) -> bool:
+    """Whether the first is a complex number of Python's, to which NumPy's float64 is a float."""
+    if len(operands) != 2 or not is_weak(operands[0]):
+        return False
+    x, y = operands
+    of_python = x.row.kind == "complex" if isinstance(x, Tracer) else isinstance(x, complex)
+    if not isinstance(y, Tracer):
+        return of_python and isinstance(y, np.float64)
+    return of_python and y.row is F64 and not y.weak and not y.is_place
 
 
 def counted(value: object) -> object:

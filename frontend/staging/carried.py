@@ -64,6 +64,11 @@ class Carried:
         return Carried(variable, end, False, zeros).with_wholes(end)
 
     @property
+    def may_be_unset(self) -> bool:
+        """Whether it is a variable that has no value where there was no trip."""
+        return not self.seen and isinstance(self.variable, Local) and not self.variable.hidden
+
+    @property
     def arrays(self) -> list[Tracer]:
         """What is carried."""
         return [x for k in range(len(self.leaves)) for x in self._carried(k)]
@@ -109,6 +114,8 @@ class Carried:
 
     def with_wholes(self, end: Held) -> Carried:
         """Itself, or with whether numbers are Python's where that is open at its start or end."""
+        if self.start.structure != end.structure:
+            return self
         kinds: dict[int, type[Any]] = {}
         for k, (leaf, last) in enumerate(zip(self.leaves, end.leaves, strict=False)):
             if leaf is not None and (kind := class_apart(last, leaf)) is not None:

@@ -11,7 +11,7 @@ from mlc.frontend.staging.joins import RAISED, UNBOUND, Held, Join
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.deferred import is_deferred
 from mlc.frontend.trace.effects import Raised, effects, effects_of, must_wait
-from mlc.frontend.trace.source import Site, is_raised_by_user, site_of_error
+from mlc.frontend.trace.source import Site, is_raised_by_user, of_local, site_of_error
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.transform import take_care
@@ -104,6 +104,8 @@ def _tried(body: Callable[[], Any], raised: Any) -> Any:
             if found[1] is None or found not in here().fatal:
                 error.__dict__[_FATAL] = found
                 raise
+        if isinstance(error, NameError) and here().functions:
+            error = of_local(error, here().functions[-1])
         error.__traceback__ = error.__context__ = None
         if isinstance(error, AttributeError):
             error.obj = None  # a traced value perhaps

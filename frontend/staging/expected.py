@@ -19,9 +19,7 @@ from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.value import Value
 
 
-def expected(
-    changed: Sequence[Carried], local: Sequence[Local], alone: set[str], runs: bool
-) -> list[Carried]:
+def expected(changed: Sequence[Carried], local: Sequence[Local], alone: set[str]) -> list[Carried]:
     """What a body may change: numbers in any case, and again what changed before."""
     found = [Carried.of(v) for v in local if is_number(v.get())]
     now = {id(v.cell): v for v in local}
@@ -31,7 +29,7 @@ def expected(
                 value = variable.get()
                 unclear = isinstance(value, Tracer) and value.may_be_written()
                 if value is UNBOUND:
-                    again = runs and not before.seen and _is_fixed(before)
+                    again = not before.seen and _is_fixed(before)
                     found += [Carried.unseen(variable, before.start)] if again else []
                 elif not (isinstance(value, Undecided) or unclear or is_number(value)):
                     found.append(Carried.of(variable, variable.name in alone))
@@ -86,4 +84,4 @@ def is_number(value: Any) -> bool:
     """Whether it is a number, of Python's or the program's."""
     if not is_number_or_array(value):
         return False
-    return not (isinstance(value, Tracer) and value.dims) and not getattr(value, "shape", ())
+    return not (isinstance(value, Tracer) and value.is_place) and not getattr(value, "shape", ())

@@ -270,7 +270,7 @@ class Join:
             return x
         if not (isinstance(x, Tracer) or isinstance(y, Tracer)) and equal_values(x, y):
             return x
-        if x is y and isinstance(x, Tracer) and x.dims and x.lasts():
+        if x is y and isinstance(x, Tracer) and x.is_place and x.lasts():
             return x  # whatever both have written to it
         if not (is_number_or_array(x) and is_number_or_array(y)):
             unset = x is UNBOUND or y is UNBOUND

@@ -22,7 +22,7 @@ class State:
     @staticmethod
     def fresh() -> State:
         """Not left yet."""
-        return State(Local("", CellType(FALL)), Local("what is returned", CellType()))
+        return State(Local("", CellType(FALL)), Local("what is returned", CellType(), True))
 
     def note(self, code: Exit | None) -> frozenset[int]:
         """How a trip was left; `continue` is its end."""

@@ -16,12 +16,13 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.control import CHECKED, INDEX, PARALLEL, PEELED, ForOp, YieldOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
-from mlc.frontend.staging.branches import staged_branch
+from mlc.frontend.staging.branches import staged_branch, unless_raised
 from mlc.frontend.staging.exits import (
     RAISES,
     Exit,
     exit_of,
 )
+from mlc.frontend.staging.handed_on import put_results
 from mlc.frontend.staging.items import Items, items_of
 from mlc.frontend.staging.loop_exits import (
     behind,
@@ -31,7 +32,7 @@ from mlc.frontend.staging.loop_exits import (
     unleft,
 )
 from mlc.frontend.staging.marks import inspected
-from mlc.frontend.staging.rolled import Peel, put_results, roll
+from mlc.frontend.staging.rolled import Peel, roll
 from mlc.frontend.staging.trials import (
     FEW,
     MANY,
@@ -86,7 +87,8 @@ class For:
         if items is not None and here().trial is not None:
             return self._tried_among(items)
         if items is not None and items.parallel:
-            return self._parallel(items, local)
+            # an error that has come up before would go from trip to trip, which have no order
+            return unless_raised(partial(self._parallel, items, local), local)
         if items is not None and not items.known:
             return self._counted(items, value) if items.series else self._traced(items, local)
         walk = Walk(value if items is None else items)
@@ -266,7 +268,7 @@ class For:
                 self.body(item) if runs else exit_of(partial(self.body, item))
 
         code = code_of(self.body)
-        rolled = roll(local, [INDEX], step, unleft, runs, items.count, True, code=code)
+        rolled = roll(local, [INDEX], step, unleft, items.count, True, code=code)
         rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
         if items.known and not items.parallel:
             rolled.check_integers(items.count)

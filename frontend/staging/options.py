@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.frontend.numpy.values import lift, number
 from mlc.frontend.staging.variants import Unset, Variants
-from mlc.frontend.staging.wholes import are_told, is_lost, row_of, whole_of
+from mlc.frontend.staging.wholes import are_told, is_lost, number_of_first, row_of, whole_of
 from mlc.frontend.trace.containers import LEAF, Node, leaf_count, unflatten
 from mlc.frontend.trace.kinds import is_array, is_number, is_scalar
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -176,6 +176,23 @@ def widened(start: Held, end: Held, name: str) -> Variants | None:
         else:
             options.append(unflatten(other.structure, [zero_of(x) for x in other.leaves]))
     return Variants(_renumbered(None if leaf is None else leaf[0], numbers), options)
+
+
+def or_unset(name: str, held: Held, unset: Tracer) -> Variants | None:
+    """What a variable holds, or that it is not set where `unset` says so; None if it cannot be."""
+    from mlc.frontend import numpy as names
+
+    leaf, options = options_of(held, name)
+    if not all(map(_may_be_one, options)):
+        return None
+    if leaf is None:
+        return Variants(number_of_first(unset), (Unset(name), held.value))
+    found, chosen = [option.value for option in options], lift(leaf[0])
+    place = next((k for k, x in enumerate(found) if isinstance(x, Unset)), None)
+    if place is None:
+        place, found, chosen = 0, [Unset(name), *found], chosen + 1
+    there = Tracer(here(), number(place, _i64()))
+    return Variants(names.where(unset, there, chosen), found)
 
 
 def zero_of(leaf: Any) -> Any:

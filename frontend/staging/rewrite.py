@@ -110,7 +110,7 @@ class _Stager(Comprehensions, ast.NodeTransformer):
         if self.gathers:
             gathered(node)
         if self.care:
-            node.body = separated(node.body)
+            node.body = separated(node.body, self.care)
         scope, own = self.scope, list(own_nodes(node.body))
         scope.suspends = any(isinstance(x, _SUSPENDING) for x in own)
         declared = [x for x in own if isinstance(x, ast.Global | ast.Nonlocal)]

@@ -29,6 +29,7 @@ from mlc.frontend.staging.alike import alike
 from mlc.frontend.staging.carried import Carried, asking, take_unseen, without_asked
 from mlc.frontend.staging.expected import expected, is_number, is_visible, key_of, unchanged
 from mlc.frontend.staging.joins import (
+    RAISED,
     UNBOUND,
     Held,
     Misfit,
@@ -39,16 +40,17 @@ from mlc.frontend.staging.joins import (
 )
 from mlc.frontend.staging.journal import contents_of, reachable
 from mlc.frontend.staging.magnitudes import stays_within
-from mlc.frontend.staging.options import is_number_or_array, widened
+from mlc.frontend.staging.options import is_number_or_array, widened, zero_of
 from mlc.frontend.staging.sized import more_room, padded
-from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
-from mlc.frontend.staging.wholes import after_trips, is_class, kind_of
+from mlc.frontend.staging.variables import Elements, Item, Local, Traced, traced
+from mlc.frontend.staging.variants import Variants
+from mlc.frontend.staging.wholes import is_class, kind_of
 from mlc.frontend.staging.widening import Widening, confirmed, made_wide, widenings
 from mlc.frontend.trace.containers import unflatten
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
-from mlc.frontend.trace.value import Value, Whole
+from mlc.frontend.trace.value import Value
 from mlc.lazy_dataclass import dataclass
 
 MAX_ROUNDS = 8
@@ -83,8 +85,9 @@ class Rolled:
 
     @property
     def converts(self) -> bool:
-        """Whether what it hands on after no trip has another type than before."""
-        return any(c.converts(k) for c in self.carried for k in range(len(c.leaves)))
+        """Whether what it hands on after no trip has another type than before, or no value."""
+        wide = any(c.converts(k) for c in self.carried for k in range(len(c.leaves)))
+        return wide or any(c.may_be_unset for c in self.carried)
 
     def check_integers(self, trips: int) -> None:
         """Raises where a number of Python's would leave 64 bits, in which the loop has it."""
@@ -109,7 +112,6 @@ def roll(
     first: Sequence[Attribute],
     body: Callable[[Sequence[SSAValue]], Any],
     given: Callable[[Any], Any],
-    runs: bool,
     trips: Any = None,
     whole: bool = False,
     *,
@@ -121,12 +123,12 @@ def roll(
     from the beginning: else each loop in a loop would be traced twice as often as the one around.
 
     `first`: types of the block's first arguments, which `body` gets. `given`: of its outcome.
-    `runs`: whether there is at least one trip; `trips`: how many at most, if that is known;
-    `whole`: all of them are run. Raises Peel, MlcError.
+    `trips`: how many there are at most, if that is known; `whole`: all of them are run. Raises
+    Peel, MlcError.
     """
     lists: dict[int, Widening] = {}
     alone = {v.name for v in local if v.get() is not UNBOUND and references(v) <= ALONE}
-    carried: list[Carried] = expected(here().changed_in.get(code, ()), local, alone, runs)
+    carried: list[Carried] = expected(here().changed_in.get(code, ()), local, alone)
     hoped = {key_of(c.variable) for c in carried if not is_number(c.variable.get())}
     original: tuple[list[Carried], Traced, list[Any]] | None = None
     for _ in range(MAX_ROUNDS):
@@ -141,10 +143,10 @@ def roll(
             carried, original = made_wide(carried, wide, lists), None
             discard(block)
             continue
-        if found := _found(carried, trip, local, runs, alone):
+        if found := _found(carried, trip, local, alone):
             carried, original = [*carried, *found], None
             if not take_unseen(block, found):
-                carried = asking(carried, [_end(c, trip, local) for c in carried]) or carried
+                carried = asking(carried, [_left(c, trip, local) for c in carried]) or carried
                 continue
         ends = [_end(c, trip, local) for c in carried]
         if fitting := _fitting(carried, ends) or asking(carried, ends):
@@ -238,7 +240,6 @@ def _found(
     carried: list[Carried],
     trip: Traced,
     local: Sequence[Local],
-    runs: bool,
     alone: set[str],
 ) -> list[Carried]:
     """What the body has changed and that was not carried."""
@@ -252,10 +253,11 @@ def _found(
         if unclear or isinstance(end.value, Undecided) or isinstance(start, Undecided):
             continue
         if start is not UNBOUND:
-            found.append(_checked(Carried.of(variable, variable.name in alone), end))
+            started = Carried.of(variable, variable.name in alone)
+            found.append(_checked(started, _with_options(started, end, trip)))
         elif (wide := widened(Held.of(start), end, variable.name)) is not None:
             found.append(Carried.started(variable, Held.of(wide)))
-        elif runs:
+        else:
             found.append(Carried.unseen(variable, end))
     arrays = (x for x in trip.journal.arrays if id(x) not in known and is_visible(x))
     found += [Carried.of(Elements(_name_of(array), array)) for array in arrays]
@@ -289,7 +291,10 @@ def _grows(kind: str) -> MlcError:
 
 def _checked(carried: Carried, end: Held) -> Carried:
     """Peel where a trip leaves another kind of container than it gets."""
-    if not carried.seen and carried.start.structure != end.structure:
+    raised = carried.start.value is RAISED
+    if raised and (end.value is RAISED or end.value is UNBOUND):
+        return carried
+    if not carried.seen and (raised or carried.start.structure != end.structure):
         return Carried.unseen(carried.variable, end)
     wide = widened(carried.start, end, carried.variable.name)
     if wide is not None and carried.start.structure != end.structure:
@@ -314,7 +319,7 @@ def _name_of(array: Value) -> str:
     return array.hint or "an array"
 
 
-def _end(carried: Carried, trip: Traced, local: Sequence[Local]) -> Held:
+def _left(carried: Carried, trip: Traced, local: Sequence[Local]) -> Held:
     match carried.variable:
         case Elements(array=array):
             return trip.arrays[id(array)]
@@ -322,6 +327,23 @@ def _end(carried: Carried, trip: Traced, local: Sequence[Local]) -> Held:
             return trip.objects[id(obj)][key]
         case variable:
             return next(end for v, end in zip(local, trip.locals, strict=True) if v == variable)
+
+
+def _end(carried: Carried, trip: Traced, local: Sequence[Local]) -> Held:
+    return _with_options(carried, _left(carried, trip, local), trip)
+
+
+def _with_options(carried: Carried, end: Held, trip: Traced) -> Held:
+    """What a trip leaves, as one of the options that are carried; zeros where it raises."""
+    if end.value is RAISED and carried.start.value is not RAISED:
+        with here().inside(trip.block):
+            zeros = [zero_of(x) for x in carried.start.leaves]
+            return Held.of(unflatten(carried.start.structure, zeros))
+    if isinstance(end.value, Variants) or not isinstance(carried.start.value, Variants):
+        return end
+    with here().inside(trip.block):
+        wide = widened(end, carried.start, carried.variable.name)
+        return end if wide is None else Held.of(wide)
 
 
 # Types
@@ -419,66 +441,3 @@ def _plain_values(carried: list[Carried], ends: list[Held]) -> list[Any]:
         for leaf, last, value in zip(c.leaves, end.leaves, end.values, strict=True)
         if leaf is not None
     ]
-
-
-def put_results(
-    rolled: Rolled, results: Sequence[SSAValue], none: Callable[[], Tracer] | None
-) -> None:
-    """
-    The variables hold what the loop's last trip gave. `none`: whether there was no trip; None where
-    there surely was one.
-    """
-    rest = zip(results, rolled.arguments, rolled.yielded, strict=True)
-    shared: list[tuple[Tracer, Tracer]] = []  # what may be one array
-    begun: list[tuple[Callable[[], None], list[Any], int, Any]] = []  # what numbers were before
-    for c, end in zip(rolled.carried, rolled.ends, strict=True):
-        base = c.start if c.seen else end
-        made: list[Any] = []
-        changed = not c.seen
-        for k, leaf in enumerate(c.leaves):
-            kept, last = base.leaves[k], end.leaves[k]
-            if leaf is None:
-                made.append(kept)
-                continue
-            if k in c.sizes:
-                changed = True
-                made.append(Tracer(here(), c.taken(k, (x for x, _, _ in rest)), weak=leaf.weak))
-                continue
-            value, argument, yielded = next(rest)
-            whole = next(rest)[0] if k in c.wholes else None
-            if c.seen and (yielded is argument or _is_kept(kept, last)):
-                made.append(kept)
-                continue
-            changed = True
-            made.append(Tracer(here(), value, weak=leaf.weak))
-            if whole is not None:
-                made[-1].whole = Whole(whole, c.wholes[k][1])
-            if c.converts(k):
-                put = partial(_put, c.variable, base, made)
-                begun.append((put, made, k, kept))
-            if not isinstance(c.variable, Elements):  # after no trip, or after the last one
-                shared += [(made[-1], x) for x in (kept, last) if isinstance(x, Tracer)]
-        if changed:
-            _put(c.variable, base, made)
-    for one, other in shared:
-        if here().visible(other.known):
-            one.share(other)
-        if other.is_another:
-            one.show(other)
-    for widening in rolled.lists:
-        widening.settle()
-    if begun and none is not None:
-        without = none()
-        for put, made, k, start in begun:
-            made[k] = after_trips(start, made[k], without)
-            put()
-
-
-def _put(variable: Variable, held: Held, leaves: Sequence[Any]) -> None:
-    variable.put(unflatten(held.structure, leaves))
-
-
-def _is_kept(start: Any, end: Any) -> bool:
-    return (
-        not isinstance(start, Tracer) and not isinstance(end, Tracer) and equal_values(start, end)
-    )

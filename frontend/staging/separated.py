@@ -13,10 +13,10 @@ do tests of `while`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from mlc.frontend.staging.scopes import at, calls, own_nodes
+from mlc.frontend.staging.scopes import at, calls, computes, own_nodes
 
 Put = Callable[[ast.expr], None]
 
@@ -25,15 +25,19 @@ _CONDITIONAL = (ast.BoolOp, ast.IfExp, ast.Compare)
 _SUSPENDING = (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)
 
 
-def separated(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The statements of a function, changed in place."""
-    return _Separator().block(statements)
+def separated(statements: Sequence[ast.stmt], care: int = 1) -> list[ast.stmt]:
+    """
+    The statements of a function, changed in place. `care`: functions that it calls (1), or any
+    expressions (2), may raise errors: what is stored or said is computed before that then.
+    """
+    return _Separator(care > 1).block(statements)
 
 
 class _Separator:
     """`made`: statements before the one that is being looked at; `number` of the next value."""
 
-    def __init__(self) -> None:
+    def __init__(self, computing: bool) -> None:
+        self.computing = computing  # whether any expression may raise an error
         self.made: list[ast.stmt] = []
         self.number = 0
 
@@ -63,7 +67,12 @@ class _Separator:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 self._stored(node, targets, [x for x in targets if not isinstance(x, ast.Name)])
             case ast.AugAssign():
-                self._stored(node, [node.target], [node.target])
+                self._placed(node.target)
+                self._stored(node, [], [node.target])
+            case ast.Expr(value=ast.Call() as call) if self.computing:
+                node.value = self._within(call)
+                for part, put in (*_each(call.args), *(_of(x, "value") for x in call.keywords)):
+                    put(self._held(part) if self._may_raise(part) else part)
             case ast.Expr(value=ast.expr() as value) | ast.Return(value=ast.expr() as value):
                 node.value = self._within(value)
             case ast.If():
@@ -76,13 +85,23 @@ class _Separator:
     def _stored(self, node: Any, targets: Sequence[ast.expr], places: Sequence[ast.expr]) -> None:
         """What is stored, and where (`places`: to more than a name), before it is."""
         node.value = self._within(node.value)
-        if places and _acts(node.value):
+        if places and (self._may_raise(node.value) or any(map(_acts, targets))):
             node.value = self._held(node.value)
-        for place in _places(targets):
-            if any(_acts(part) for part, _ in _parts(place)):
-                node.value = self._held(node.value)
-                for part, put in _parts(place):
-                    put(self._held(self._within(part)) if _acts(part) else part)
+        for target in targets:
+            self._placed(target)
+
+    def _may_raise(self, value: ast.expr) -> bool:
+        computed = self.computing and any(map(computes, own_nodes([value])))
+        return computed or _acts(value)
+
+    def _placed(self, target: ast.expr) -> None:
+        """The parts of where something is stored that act."""
+        inside = isinstance(target, ast.Tuple | ast.List | ast.Starred)
+        for part, put in _parts(target):
+            if inside:
+                self._placed(part)
+            elif _acts(part):
+                put(self._held(self._within(part)))
 
     def _decides(self, node: ast.expr) -> ast.expr:
         """What decides whether others run: its parts are apart, and what a function gives is."""
@@ -117,15 +136,6 @@ class _Separator:
             found = self._within(part) if k in acting else part
             put(self._held(found) if k < last and (k in acting or k < acting[-1]) else found)
         return node
-
-
-def _places(targets: Sequence[ast.expr]) -> Iterator[ast.expr]:
-    """The elements and attributes that are stored to."""
-    for target in targets:
-        if isinstance(target, ast.Subscript | ast.Attribute):
-            yield target
-        elif isinstance(target, ast.Tuple | ast.List | ast.Starred):
-            yield from _places([part for part, _ in _parts(target)])
 
 
 def _acts(node: ast.AST) -> bool:

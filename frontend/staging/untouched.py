@@ -27,17 +27,16 @@ def rolled_while(
     trip: Callable[[Sequence[SSAValue]], Any],
     given: Callable[[Any], Any],
     runs: bool,
-    leaving: bool,
     trips: Any,
     none: NoTrip | None,
     code: CodeType,
 ) -> tuple[Rolled, Sequence[Local], NoTrip | None]:
     """
     `roll` of a loop that a test ends, its variables, and whether there was no trip: one more
-    variable says so, where numbers are others then. Raises Peel, MlcError.
+    variable says so, where numbers are others then, or variables not set. Raises Peel, MlcError.
     """
     if none is not None or runs:
-        rolled = roll(variables, (), trip, given, runs or leaving, trips, code=code)
+        rolled = roll(variables, (), trip, given, trips, code=code)
         return rolled, variables, None if runs else none
     ran = Local("", CellType(False))
 
@@ -45,7 +44,7 @@ def rolled_while(
         trip(arguments)
         ran.put(True)
 
-    rolled = roll([*variables, ran], (), noted, given, leaving, trips, code=code)
+    rolled = roll([*variables, ran], (), noted, given, trips, code=code)
     if not rolled.converts:
         _forget(rolled, ran)
         return rolled, variables, None

@@ -48,10 +48,11 @@ class Variable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """A variable of the function."""
+    """A variable of the function; `hidden`: one that it does not name."""
 
     name: str
     cell: CellType
+    hidden: bool = False
 
     def get(self) -> Any:
         try:

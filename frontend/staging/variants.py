@@ -16,6 +16,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.errors import MlcError
 from mlc.frontend.trace.effects import effects
+from mlc.frontend.trace.source import unbound_local
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.transform import take_care
 from mlc.lazy_dataclass import dataclass
@@ -33,9 +34,7 @@ class Unset:
 
     def error(self) -> UnboundLocalError:
         """What Python raises where it is read."""
-        name = self.name
-        text = f"cannot access local variable '{name}' where it is not associated with a value"
-        return UnboundLocalError(text)
+        return unbound_local(self.name)
 
 
 class Variants:
@@ -61,6 +60,11 @@ class Variants:
             if chosen is value:
                 found &= numbers
         return sorted(found)
+
+    @property
+    def may_be_unset(self) -> bool:
+        """Whether it is a variable that may have no value here."""
+        return any(isinstance(self.options[k], Unset) for k in self.possible)
 
     def asked(self, wanted: Callable[[Any], bool]) -> Any:
         """Whether it is such an option: a bool, if that is known here."""
@@ -209,6 +213,23 @@ def _reflected(name: str) -> Any:
     return right
 
 
+def _in_place(name: str) -> Any:
+    function = getattr(operator, f"i{name.rstrip('_')}")
+
+    def change(option: Any, other: Any) -> Any:
+        from mlc.frontend.staging.journal import touched
+        from mlc.frontend.staging.twins import check_twins
+
+        check_twins(option)
+        touched(option)
+        return function(option, other)
+
+    def changed(self: Variants, other: Any) -> Any:
+        return self.apply(lambda option: change(option, other))
+
+    return changed
+
+
 def _builtin(name: str) -> Any:
     function = getattr(builtins, name)
 
@@ -236,5 +257,6 @@ for _name in (
     setattr(Variants, f"__{_name.rstrip('_')}__", _operator(_name))
 for _name in _BINARY:
     setattr(Variants, f"__r{_name.rstrip('_')}__", _reflected(_name))
+    setattr(Variants, f"__i{_name.rstrip('_')}__", _in_place(_name))
 for _name in ("len", "iter", "bool", "int", "float", "complex"):
     setattr(Variants, f"__{_name}__", _builtin(_name))

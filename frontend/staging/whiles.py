@@ -19,6 +19,7 @@ from mlc.frontend.staging.exits import (
     Exit,
     exit_of,
 )
+from mlc.frontend.staging.handed_on import put_results
 from mlc.frontend.staging.journal import journaled
 from mlc.frontend.staging.loop_exits import (
     State,
@@ -28,7 +29,7 @@ from mlc.frontend.staging.loop_exits import (
     rest_of_loop,
     unleft,
 )
-from mlc.frontend.staging.rolled import Peel, Rolled, enter, put_results
+from mlc.frontend.staging.rolled import Peel, Rolled, enter
 from mlc.frontend.staging.trials import (
     MANY,
     MOST_OPS,
@@ -101,7 +102,7 @@ def staged(
 
     variables: Sequence[Local] = [*local, *([state.code, state.value] if state else [])]
     rolled, variables, none = rolled_while(
-        variables, trip, unleft, runs, leaving, trips, none, code_of(body)
+        variables, trip, unleft, runs, trips, none, code_of(body)
     )
     block = Block(arg_types=[x.type for x in rolled.starts])
 

@@ -53,7 +53,7 @@ from mlc.frontend.trace.kinds import (
     is_variants,
 )
 from mlc.frontend.trace.paths import cell_path, global_path, object_path
-from mlc.frontend.trace.source import in_users_name
+from mlc.frontend.trace.source import in_users_name, of_local
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -337,6 +337,8 @@ def _running(function: FunctionType) -> Generator[None]:
     check_depth(trace.functions, len(trace.scopes))
     try:
         yield
+    except NameError as error:
+        raise of_local(error, function) from None
     finally:
         trace.functions.pop()
     after = None if (found := effects_of(trace)) is None else found.state
@@ -373,8 +375,10 @@ def _has_options(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], implemented: bool
 ) -> bool:
     """Whether a call is one for each option of a value; of NumPy's functions in lists as well."""
-    chosen = any(map(is_variants, (function, *args, *kwargs.values())))
-    chosen = chosen or (implemented and first_variants(args) is not None)
+    given = [x for x in (function, *args, *kwargs.values()) if is_variants(x)]
+    if any(x.may_be_unset for x in given):
+        return True
+    chosen = bool(given) or (implemented and first_variants(args) is not None)
     return chosen and function is not print and not _is_users(function)
 
 

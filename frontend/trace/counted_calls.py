@@ -12,6 +12,7 @@ import numpy as np
 
 from mlc.frontend.numpy.elementwise import less_equal
 from mlc.frontend.numpy.python_numbers import item
+from mlc.frontend.numpy.values import common_dtype, is_weak
 from mlc.frontend.staging import counted
 from mlc.frontend.staging.counted import Counted, as_array, counted_of, is_counted
 from mlc.frontend.staging.flow import Flow
@@ -19,7 +20,7 @@ from mlc.frontend.staging.list_methods import keys_of, method_of, order_of, orde
 from mlc.frontend.staging.many import with_listed
 from mlc.frontend.staging.twins import check_twins
 from mlc.frontend.staging.variants import Variants, narrowed_in
-from mlc.frontend.staging.wholes import after_trips, are_alike, number_of_first
+from mlc.frontend.staging.wholes import after_trips, are_alike, number_of_first, row_of
 from mlc.frontend.trace.kinds import class_of
 from mlc.frontend.trace.ordered_calls import MISS, call_ordering
 from mlc.frontend.trace.stores import check_method
@@ -137,10 +138,15 @@ def _total(held: Counted, start: Any) -> Any:
     rows = held.rows
     if not isinstance(rows, Tracer):
         held.fail()
-    kind = np.int64 if rows.row.kind == "bool" else rows.row.numpy
+    weak, boolean = is_weak(start) or isinstance(start, bool), rows.row.kind == "bool"
+    if boolean and row_of(start).kind == "bool" and not (rows.weak and weak):
+        return np.any(_chosen(held, rows), axis=0) | start  # NumPy's bools add up to one
+    kind = np.int64 if boolean else rows.row.numpy
+    if not weak:
+        kind = row_of(start).numpy if boolean else common_dtype("sum", (start, rows)).numpy
     found: Any = np.sum(_chosen(held, rows), axis=0, dtype=kind)
     found = Tracer(here(), found.value, weak=rows.weak and rows.ndim == 1)
-    return found if isinstance(start, int) and start == 0 else found + start
+    return found if isinstance(start, int) and start == 0 else start + found
 
 
 def _quantified(name: str) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ from mlc.frontend.trace.objects import (
     is_bound,
 )
 from mlc.frontend.trace.paths import Path
+from mlc.frontend.trace.source import in_users_name
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import lift_size
 from mlc.frontend.trace.tracer import Tracer
@@ -334,6 +335,7 @@ _STR, _REPR = ("__str__", "__repr__"), ("__repr__",)
 _CONVERSIONS: dict[int, Callable[[Any], str]] = {115: str, 114: repr, 97: ascii}
 
 
+@in_users_name
 def _formatted(value: Any, conversion: int, spec: Any, shown: Callable[..., Any]) -> Any:
     if conversion != -1 or not spec:
         text = shown(value, _REPR if conversion == 114 else _STR)
@@ -343,7 +345,37 @@ def _formatted(value: Any, conversion: int, spec: Any, shown: Callable[..., Any]
         return format(value if convert is None else convert(value), spec)
     if (convert := _CONVERSIONS.get(conversion)) is not None:
         value = Text(convert, value)
-    return Text(_format, value, spec)
+    return _fitting(Text(_format, value, spec))
+
+
+_FORMATS = (format, operator.mod)
+
+
+def _fitting(text: Text) -> Text:
+    """
+    A text made by a format, which is tried on ones: what does not fit a number's kind raises its
+    error here, whether or not the text is read.
+    """
+    recipe = recipe_of(text, keeps=False)
+    if any(x.whole is not None for x in recipe.leaves) or _has_choices(text):
+        return text  # the kind of a number is known when the function runs
+    shapes = ([d.constant or 1 for d in x.dims] for x in recipe.leaves)
+    pairs = zip(shapes, recipe.leaves, strict=True)
+    try:
+        recipe.make(Found(np.ones(shape, x.row.numpy)[()] for shape, x in pairs))
+    except (LookupError, TypeError, ValueError) as error:
+        raise type(error)(*error.args) from None
+    return text
+
+
+def _has_choices(value: Any) -> bool:
+    if isinstance(value, Text):
+        _, args, kwargs = value.call
+        return any(map(_has_choices, (*args, *kwargs.values())))
+    if hasattr(value, "__mlc_parts__") or is_counted(value):
+        return True
+    parts = children_of(value)
+    return parts is not None and any(map(_has_choices, parts[2]))
 
 
 def _format(value: Any, spec: str) -> str:
@@ -352,12 +384,15 @@ def _format(value: Any, spec: str) -> str:
     return format(value, spec)
 
 
+@in_users_name
 def text_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """str(x), repr(x), format(x, spec), or a method of a str."""
     if getattr(function, "__name__", "") == "join" and len(args) == 1:
         args = (list(args[0]),)
     if any(map(is_deferred, (*args, *kwargs.values()))):
-        return Text(function, *args, **kwargs)
+        text = Text(function, *args, **kwargs)
+        formats = function in _FORMATS or getattr(function, "__name__", "") == "format"
+        return _fitting(text) if formats else text
     return function(*args, **kwargs)
 
 

@@ -161,6 +161,24 @@ def site_of_error(error: BaseException) -> Site | None:
     return found
 
 
+def of_local(error: NameError, function: FunctionType) -> NameError:
+    """
+    What Python says of a variable of the function's without a value, which a body made of its
+    statements reads as one of a function around it.
+    """
+    frame, code = raising_frame(error), function.__code__
+    inside = frame is not None and frame.f_code.co_name.startswith("__mlc_")
+    if not inside or error.name not in (*code.co_varnames, *code.co_cellvars):
+        return error
+    return unbound_local(error.name).with_traceback(error.__traceback__)
+
+
+def unbound_local(name: str) -> UnboundLocalError:
+    """What Python raises where a variable without a value is read."""
+    text = f"cannot access local variable '{name}' where it is not associated with a value"
+    return UnboundLocalError(text)
+
+
 def is_raised_by_user(error: BaseException) -> bool:
     """
     Whether the user's code has raised it, or what that calls; of ours, what does in its name what

@@ -25,6 +25,7 @@ from mlc.frontend.staging.counted import is_counted
 from mlc.frontend.staging.journal import touched
 from mlc.frontend.staging.list_methods import method_of, written
 from mlc.frontend.staging.twins import check_twins
+from mlc.frontend.staging.variants import Variants
 from mlc.frontend.trace.asked import may_be_rows
 from mlc.frontend.trace.captures import paths
 from mlc.frontend.trace.hashed import as_key
@@ -81,6 +82,15 @@ class Place:
 
     @value.setter
     def value(self, new: Any) -> None:
+        if isinstance(self._obj, Variants):
+            self._obj.apply(lambda obj: type(self)(self._access, obj, self._key).put(new))
+        elif isinstance(new, Variants) and isinstance(self._obj, Tracer):
+            new.apply(self.put)
+        else:
+            self.put(new)
+
+    def put(self, new: Any) -> None:
+        """It is written."""
         if new is self._held and not isinstance(self._obj, Tracer):
             return  # written in place already
         self._check("is written")

@@ -333,7 +333,7 @@ def _binary(method: str, function: str) -> None:
 
     def in_place(self: Tracer, other: object) -> object:
         result = _operate(function, self, other)
-        if result is NotImplemented or not self.dims:
+        if result is NotImplemented or not self.is_place:
             return result  # numbers are immutable: the name is bound anew
         return _names().write_all(self, result, function)
 

@@ -291,6 +291,11 @@ class Value:
         """This is one of several arrays: it is read and written as the one that it is."""
         self.either, self._seen = either, self._version + either.version
 
+    @property
+    def is_place(self) -> bool:
+        """Whether it is written in place, as arrays are; of no axes, arguments of that kind."""
+        return bool(shape_of(self.known.type)) or self in self.owner.inputs
+
     def lasts(self) -> bool:
         """
         Whether it can be read and written behind the body that made it: an array from before, or a
