@@ -211,3 +211,19 @@ def properties(moments: Any, x: Any) -> Any:
 @program((np.ones((3, 4)) * LONG[:4], LONG[:3]), (np.ones((2, 4)) * LONG[:4], LONG[1:3]))
 def averages(a: Any, w: Any) -> Any:
     return np.average(a, axis=0, weights=w), np.average(a, axis=1, weights=a[0] ** 2)
+
+
+@program((np.random.default_rng(3).integers(0, 9, (8, 2)), 9), (np.array([[0, 1], [2, 1]]), 3))
+def roots_of_trees(edges: Any, n: int) -> Any:
+    parent = list(range(n))
+
+    def find(v: Any) -> Any:
+        while parent[v] != v:
+            parent[v] = parent[parent[v]]
+            v = parent[v]
+        return v
+
+    for a, b in edges:
+        if find(a) != find(b):
+            parent[find(b)] = find(a)
+    return [find(k) for k in range(n)], sum(find(k) for k in range(n)), np.array(parent)

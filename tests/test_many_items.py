@@ -55,3 +55,10 @@ def test_many_are_one_loop(function: Any) -> None:
         return len(lowered.text("tensor").splitlines())
 
     assert sizes(3000) == sizes(300)
+
+
+def test_a_comprehension_of_loops_is_one_loop() -> None:
+    function, _ = MANY_ITEMS["roots_of_trees"]
+    edges = np.array([[0, 1], [2, 1]])
+    few, many = (mlc.compile(function).lower(edges, n).text("trace") for n in (6, 60))
+    assert few.count("mlc.while") == many.count("mlc.while")

@@ -17,7 +17,7 @@ from mlc.dialects.errors import DTypeError
 from mlc.dialects.signature import Layout
 from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.numpy.registry import implementation_of
-from mlc.frontend.trace.captures import bare_function, is_users
+from mlc.frontend.trace.captures import bare_function, is_users, is_users_function
 from mlc.frontend.trace.containers import LEAF, Structure, flatten, leaf_names
 from mlc.frontend.trace.kinds import class_of, is_array, is_scalar, is_slice, makes_array
 from mlc.frontend.trace.paths import told_by_equality
@@ -295,6 +295,8 @@ def leaf_of(name: str, value: Any) -> Leaf:
         return _array_leaf(name, _supported(name, value), given=value)
     if is_slice(value):
         return Leaf(name, "static", value, ("slice", value.start, value.stop, value.step))
+    if is_users_function(value):
+        return Leaf(name, "opaque", value, ("opaque", kind))
     if value is None or kind in _STATIC or isinstance(value, _STATIC_FAMILIES):
         return static_leaf(name, value)
     if is_array_like(value):

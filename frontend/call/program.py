@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any, Literal
 
 from numpy.typing import NDArray
@@ -24,21 +23,22 @@ from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
 from mlc.frontend.call.arguments import Call, Parameters, addressable, row_of
 from mlc.frontend.call.counted import Axes, room, with_sizes
 from mlc.frontend.call.donation import Donations, donated_leaves, matched
+from mlc.frontend.call.remembered import remember_objects
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.exits import Fatal, fatal_error, value_of
 from mlc.frontend.staging.joins import RAISED, Undecided
 from mlc.frontend.staging.variants import narrowed
 from mlc.frontend.trace import access
-from mlc.frontend.trace.captures import Paths, is_constant, is_iterator, used_up
+from mlc.frontend.trace.captures import is_constant, is_iterator, used_up
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
-from mlc.frontend.trace.containers import Structure, children_of, flatten, leaf_count, unflatten
+from mlc.frontend.trace.containers import Structure, flatten, leaf_count, unflatten
 from mlc.frontend.trace.deferred import Chosen, Found, recipe_of, with_choices
 from mlc.frontend.trace.effects import Outcome, catches, concluded, may_begin_again
-from mlc.frontend.trace.kinds import is_array, is_class, is_one_of, is_scalar, is_tuple
+from mlc.frontend.trace.kinds import is_array, is_one_of, is_scalar
 from mlc.frontend.trace.leaks import check_released, errors_released
 from mlc.frontend.trace.objects import comes_from_outside, drained
-from mlc.frontend.trace.paths import Guard, HiddenInput, Path, object_path
+from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.program_sizes import Room
 from mlc.frontend.trace.source import Site, definition_of
 from mlc.frontend.trace.stored import Stored, stored
@@ -231,7 +231,7 @@ def _traced(
     leaves, specs, inputs = _arguments(trace, call, shapes)
     values = _rebuilt_arguments(call, leaves)
     given_dims = {k: leaves[k].dims for k in inputs}
-    _remember_objects(trace, call, parameters, values, function)
+    remember_objects(trace, call, parameters, values, function)
     returned, structure = flatten(_returned(function, parameters, values))
     results, ssa = _results(trace, returned)
     _check_shapes(call, leaves, given_dims)
@@ -417,47 +417,6 @@ def _arguments(
                 trace.inputs.add(leaves[-1])
         specs.append(ArgSpec(kind, *_spec_parts(leaves[-1])))
     return leaves, specs, inputs
-
-
-def _remember_objects(
-    trace: Trace, call: Call, parameters: Parameters, values: Sequence[Any], function: Any
-) -> None:
-    """Objects and containers among the arguments are ways to arrays, and not the function's own."""
-    memory = Paths()
-    trace.staging = memory
-    receiver = getattr(function, "__self__", None) if isinstance(function, MethodType) else None
-    if receiver is not None and not is_class(receiver):
-        trace.receiver = receiver
-        memory.remember(receiver, object_path(receiver, "self"))
-    numbers = {leaf.name: leaf.value for leaf in call.leaves if leaf.kind == "int"}
-    for k, (name, value) in enumerate(zip(parameters.names, values, strict=True)):
-        starred = parameters.parameters[k].kind is inspect.Parameter.VAR_KEYWORD
-        _remember(memory, value, Path("argument", k, (), name), numbers, own=starred)
-
-
-def _remember(
-    memory: Paths, value: Any, path: Path, numbers: Mapping[str, int], *, own: bool = False
-) -> None:
-    """`own`: the function gets a container of its own, as `**kwargs` is."""
-    parts = children_of(value)
-    if parts is None:
-        if isinstance(value, Tracer) and value.origins & numbers.keys():
-            (name,) = value.origins
-            value.owner.integers[name] = path, numbers[name]
-        if is_iterator(value):
-            raise used_up(path.text)
-        if not (isinstance(value, Tracer) or is_constant(value)):
-            memory.remember(value, path)
-        return
-    kind, keys, children = parts
-    if not own:
-        memory.remember(value, path)
-    for k, child in enumerate(children):
-        if kind is dict:
-            inner = path.item(keys[k])
-        else:
-            inner = path.attr(str(keys[k])) if keys and not is_tuple(value) else path.item(k)
-        _remember(memory, child, inner, numbers)
 
 
 def _rebuilt_arguments(call: Call, leaves: Sequence[Any]) -> list[Any]:

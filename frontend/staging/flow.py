@@ -38,6 +38,7 @@ from mlc.frontend.staging.variables import alone, locals_of
 from mlc.frontend.staging.variants import Variants, facts_of
 from mlc.frontend.staging.whiles import While
 from mlc.frontend.staging.wholes import has_class
+from mlc.frontend.trace.captures import recognised, told_apart
 from mlc.frontend.trace.deferred import Raising, is_deferred
 from mlc.frontend.trace.effects import effects, must_wait
 from mlc.frontend.trace.kinds import is_array, is_dict
@@ -233,6 +234,7 @@ class Flow:
             said: Any = value if other else Flow.opposite(value)
             return pythons and (said if pythons is True else item(said & Tracer(here(), pythons)))
         if not isinstance(value, Variants):
+            told_apart(value, other)
             return value is other
         return value.asked(lambda option: option is other)
 
@@ -250,6 +252,7 @@ class Flow:
             return item((container == value).any())  # a bool of Python's, as `in` always gives
         if is_array(container) and isinstance(value, Tracer):
             return Flow.inside(value, lift(container))
+        recognised(value)
         series = isinstance(container, list | tuple | dict | set | frozenset)
         parts: list[Any] = list(container) if series else []  # pyright: ignore[reportUnknownArgumentType]
         if not any(isinstance(x, Tracer) for x in (value, *parts)):

@@ -12,6 +12,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn, TypeGuard
+from weakref import ref
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from mlc.frontend.errors import NotSupportedError, located, misfit
 from mlc.frontend.numpy.registry import RANDOM_REMEDY, implementation_of, subscript_of
 from mlc.frontend.staging.counted import as_arrays, is_counted
 from mlc.frontend.staging.flow import Flow
-from mlc.frontend.staging.lazy import Lazy, is_long
+from mlc.frontend.staging.lazy import Lazy, stays_loop
 from mlc.frontend.staging.list_methods import method_of, read, spread, unpacked
 from mlc.frontend.staging.picked import picked
 from mlc.frontend.staging.variants import first_variants, narrowed, of_options
@@ -37,6 +38,8 @@ from mlc.frontend.trace.captures import (
     of_library,
     of_librarys_class,
     paths,
+    recognised,
+    variable_path,
 )
 from mlc.frontend.trace.counted_calls import MISS, call_counted
 from mlc.frontend.trace.deferred import Raising, is_deferred, joined, text_of, users_text
@@ -68,6 +71,7 @@ class Access(Flow):
     def __init__(self, function: FunctionType, cells: dict[str, CellType]) -> None:
         self._globals = function.__globals__
         self._cells = cells
+        self._function = ref(function)
 
     def name(self, name: str, value: Any) -> Any:
         """A global."""
@@ -75,7 +79,9 @@ class Access(Flow):
 
     def cell(self, name: str, value: Any) -> Any:
         """A variable of an enclosing function."""
-        return captured(value, cell_path(self._cells[name], name))
+        function = self._function()
+        path = None if function is None else variable_path(function, name)
+        return captured(value, path or cell_path(self._cells[name], name))
 
     @in_users_name
     def attr(self, obj: Any, name: str) -> Any:
@@ -94,7 +100,7 @@ class Access(Flow):
         path = paths().of(obj)
         if path is None:
             return _of_the_class(obj, name, value)
-        if isinstance(value, MethodType):
+        if isinstance(value, MethodType) and value.__self__ is obj:
             return captured_method(value, path.attr(name))
         if id(obj) in here().stores:
             return value  # as it was seen when the object was first stored to
@@ -117,6 +123,7 @@ class Access(Flow):
             if may_be_rows(obj, key):
                 return picked(list(obj), key)
             check_key(obj, key)
+        recognised(key)
         key = as_key(key) if is_dict(obj) else key
         if obj is self._globals and isinstance(key, str):
             return self.name(key, obj[key])
@@ -139,7 +146,7 @@ class Access(Flow):
 
     def listed(self, loop: Any, items: Any, python: Any, tests: bool) -> Any:
         """[… for … in items]: a loop of the program's, or Python's (comprehensions.py)."""
-        if tests or is_long(items):
+        if tests or stays_loop(items, python):
             return call(loop, (items,), {})
         return call(python, (items,), {})
 

@@ -37,6 +37,7 @@ from mlc.frontend.trace.paths import (
     Guard,
     HiddenInput,
     Path,
+    code_of,
     contents_of,
     object_path,
     outline,
@@ -75,8 +76,10 @@ class Paths:
         self.own: set[object] = set()  # classes that the traced function made
 
     def remember(self, value: object, path: Path) -> None:
-        """Keeps the object alive, so that its id stays its own."""
-        self.known.setdefault(id(value), (value, path))
+        """Keeps the object alive, so that its id stays its own; another way may lead to it too."""
+        _, first = self.known.setdefault(id(value), (value, path))
+        if first is not path and first.key != path.key:
+            guard(Guard("one", path, first))
 
     def of(self, value: object) -> Path | None:
         """The way to the object, if it came from outside."""
@@ -112,6 +115,13 @@ def is_users(function: FunctionType) -> bool:
         return False
     filename = function.__code__.co_filename
     return "site-packages" not in filename and "dist-packages" not in filename
+
+
+def is_users_function(value: object) -> bool:
+    """A function of the user's, a method of that, or a functools.partial: what guards can tell."""
+    function = value.__func__ if isinstance(value, MethodType) else value
+    users = isinstance(function, FunctionType) and is_users(function)
+    return users or class_of(value) is functools.partial
 
 
 def of_library(module: object) -> bool:
@@ -208,15 +218,29 @@ def _captured_function(value: Any, path: Path) -> Any:
         if _is_collection(owner):
             paths().remember(owner, path.attr("__self__"))
         return value  # a method, bound anew each time that it is read
-    guard(Guard("same", path, value))
-    if not isinstance(value, FunctionType):
+    if isinstance(value, FunctionType) and is_users(value):
+        by_code(value, path)
+    elif class_of(value) is functools.partial:
+        guard(Guard("type", path, functools.partial))
         paths().remember(value, path)
-    function = bare_function(value)
-    if isinstance(function, FunctionType) and is_users(function):
-        inner = object_path(function, path.text)
-        paths().remember(function, inner)
-        guard(Guard("same", inner.attr("__code__"), function.__code__))
+        captured(getattr(value, "func"), path.attr("func"))  # noqa: B009 - of any class
+    elif isinstance(value, MethodType):
+        guard(Guard("type", path, MethodType))
+        captured_method(value, path)
+        captured(value.__self__, path.attr("__self__"))
+    else:
+        guard(Guard("same", path, value))
+        paths().remember(value, path)
+        function = bare_function(value)
+        if isinstance(function, FunctionType) and is_users(function):
+            by_code(function, object_path(function, path.text))
     return value
+
+
+def by_code(function: FunctionType, path: Path) -> None:
+    """The program holds for functions of the same code: what else they read has ways of its own."""
+    guard(Guard("code", path, code_of(function)))
+    paths().remember(function, path)
 
 
 def bare_function(value: Any) -> Any:
@@ -229,15 +253,41 @@ def bare_function(value: Any) -> Any:
     return value
 
 
+def variable_path(function: FunctionType, name: str) -> Path | None:
+    """To a variable of a function around one from outside; None where no way leads to that one."""
+    path = paths().of(function)
+    if path is None:
+        return None
+    place = function.__code__.co_freevars.index(name)
+    cell = path.attr("__closure__").item(place).attr("cell_contents")
+    return Path(path.kind, path.root, cell.steps, name)
+
+
 def captured_method(value: MethodType, path: Path) -> MethodType:
     """A method that is read from an object: bound anew each time, to the same function."""
     function = value.__func__
     bare = path.attr("__func__")
-    guard(Guard("same", bare, function))
     if isinstance(function, FunctionType) and is_users(function):
-        paths().remember(function, object_path(function, path.text))
-        guard(Guard("same", bare.attr("__code__"), function.__code__))
+        by_code(function, bare)
+    else:
+        guard(Guard("same", bare, function))
     return value
+
+
+def told_apart(value: object, other: object) -> None:
+    """The function asks whether two things are one: the program holds where that is answered so."""
+    first, second = paths().of(value), paths().of(other)
+    if first is not None and second is not None and first.key != second.key:
+        guard(Guard("one" if value is other else "two", first, second))
+    elif other is not None:
+        recognised(value)
+        recognised(other)
+
+
+def recognised(value: object) -> None:
+    """The function asks which function a value is: the program holds for this one."""
+    if is_users_function(value) and (path := paths().of(value)) is not None:
+        guard(Guard("same", path, value))
 
 
 def guard_class(kind: type[Any], name: str, function: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from types import CellType
+from types import CellType, FunctionType
 from typing import Any, Literal
 
 import numpy as np
@@ -127,7 +127,9 @@ def object_path(value: object, text: str) -> Path:
     return Path("object", value, (), text)
 
 
-GuardKind = Literal["value", "same", "type", "outline", "contents", "parts", "range", "module"]
+GuardKind = Literal[
+    "value", "same", "type", "outline", "contents", "parts", "range", "module", "code", "one", "two"
+]
 _PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
 _EQUAL = frozenset({"builtins", "numpy", "numpy.dtypes", "decimal", "fractions", "datetime"})
 """Modules whose objects that are guarded by value say what equality is."""
@@ -140,8 +142,9 @@ class Guard:
 
     "value": equal and of the same type; "same": the same object; "type": an object of that class;
     "outline": a container of that class, length and keys; "contents": one with these numbers;
-    "parts": one with these elements; "range": an int between two. "module": a
-    module of a library, which only full dispatch looks at: every function has some.
+    "parts": one with these elements; "range": an int between two; "code": a function of this code,
+    which reads the same globals; "one": the object that another way leads to, "two": another one.
+    "module": a module of a library, which only full dispatch looks at: every function has some.
     """
 
     kind: GuardKind
@@ -151,7 +154,9 @@ class Guard:
     @property
     def key(self) -> Hashable:
         """One guard of a kind is enough for one way, but for ranges."""
-        return (self.kind, self.path.key, self.value if self.kind == "range" else None)
+        told = self.value if self.kind == "range" else None
+        other = self.value.key if self.kind in ("one", "two") else None
+        return (self.kind, self.path.key, told, other)
 
     @property
     def text(self) -> str:
@@ -162,6 +167,7 @@ class Guard:
             "contents": "the contents of ",
             "parts": "the elements of ",
             "range": "the range of ",
+            "code": "the code of ",
         }
         return words.get(self.kind, "") + self.path.text
 
@@ -169,10 +175,11 @@ class Guard:
         """Whether the value is what it was."""
         try:
             found = self.path.read(values)
+            value = self.value.read(values) if self.kind in ("one", "two") else self.value
         except (LookupError, AttributeError, ValueError, TypeError):
             return False
-        if self.kind in ("same", "module"):
-            return found is self.value
+        if self.kind in ("same", "module", "one", "two"):
+            return (found is value) is not (self.kind == "two")
         if self.kind == "type":
             return type(found) is self.value
         if self.kind == "outline":
@@ -183,11 +190,17 @@ class Guard:
             return type(found) is int and self.value[0] <= found <= self.value[1]
         if self.kind == "parts":
             return same_parts(found, self.value)
+        if self.kind == "code":
+            return same_code(found, self.value)
         return equal_value(found, self.value)
 
     def source(self, constants: Constants) -> str:
         """The same as a Python expression."""
-        found, value = self.path.source(constants), constants.name(self.value)
+        found = self.path.source(constants)
+        if self.kind in ("one", "two"):
+            word = "is" if self.kind == "one" else "is not"
+            return f"{found} {word} {self.value.source(constants)}"
+        value = constants.name(self.value)
         if self.kind in ("same", "module"):
             return f"{found} is {value}"
         if self.kind == "type":
@@ -199,6 +212,7 @@ class Guard:
             "contents": same_contents,
             "parts": same_parts,
             "value": equal_value,
+            "code": same_code,
         }[self.kind]
         if self.kind == "outline":
             return f"{constants.name(function)}({found}) == {value}"
@@ -206,6 +220,22 @@ class Guard:
             kind = constants.name(self.value.__class__)
             return f"(type(g := {found}) is {kind} and g == {value})"
         return f"{constants.name(function)}({found}, {value})"
+
+
+def code_of(function: FunctionType) -> tuple[object, ...]:
+    """What a function does, but for its defaults and the variables of functions around it."""
+    named = function.__kwdefaults__ or ()
+    count = len(function.__defaults__ or ())
+    return function.__code__, function.__globals__, count, tuple(named)
+
+
+def same_code(found: object, told: tuple[object, ...]) -> bool:
+    """Whether a value is a function that does the same."""
+    if not isinstance(found, FunctionType):
+        return False
+    code, space, count, named = code_of(found)
+    same = code is told[0] or code == told[0]
+    return same and space is told[1] and (count, named) == told[2:]
 
 
 def told_by_equality(value: object) -> bool:
