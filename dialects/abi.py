@@ -134,7 +134,12 @@ TYPE_NUMS: Final = {
     "c128": 15,
     "f16": 23,
 }
-LATE_TYPE_NUMS: Final = ("bf16", "f8e4m3fn", "f8e5m2")
+STORED: Final = (
+    "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0fnu", "f4e2m1fn",
+    "i2", "u2", "i4", "u4",
+)  # fmt: skip
+"""Dtypes that are only stored, an element a byte."""
+LATE_TYPE_NUMS: Final = ("bf16", *STORED)
 """Dtypes of ml_dtypes, which NumPy numbers when they are registered."""
 ITEM_BYTES: Final = {
     "bool": 1,
@@ -152,8 +157,7 @@ ITEM_BYTES: Final = {
     "f64": 8,
     "c64": 8,
     "c128": 16,
-    "f8e4m3fn": 1,
-    "f8e5m2": 1,
+    **dict.fromkeys(STORED, 1),
 }
 
 

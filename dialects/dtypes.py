@@ -9,8 +9,12 @@ import numpy as np
 from xdsl.dialects.builtin import (
     BFloat16Type,
     ComplexType,
+    Float4E2M1FNType,
     Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
     Float8E5M2Type,
+    Float8E8M0FNUType,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -53,8 +57,13 @@ class DType:
         return self.kind in ("float", "complex")
 
     @property
+    def stores_integers(self) -> bool:
+        """Whether it is of 2 or 4 bits, which stand in the low ones of a byte."""
+        return self.kind == "storage" and isinstance(self.ir, IntegerType)
+
+    @property
     def register(self) -> Attribute:
-        """The type below the tensor level: integers have no sign there, fp8 is its bits."""
+        """The type below the tensor level: integers have no sign there, storage is its bits."""
         return IntegerType(8 * self.bytes) if self.kind in ("uint", "storage") else self.ir
 
     @property
@@ -97,6 +106,20 @@ def _uint(bits: int) -> DType:
     )
 
 
+def _stored(bits: int, sign: str) -> DType:
+    """Integers of 2 or 4 bits. `sign`: "i" or "u"."""
+    low = -(2 ** (bits - 1)) if sign == "i" else 0
+    return DType(
+        name=f"{sign}{bits}",
+        ir=IntegerType(bits) if sign == "i" else IntegerType(bits, Signedness.UNSIGNED),
+        numpy=np.dtype(getattr(ml_dtypes, f"{'' if sign == 'i' else 'u'}int{bits}")),
+        kind="storage",
+        bytes=1,
+        lowest=low,
+        highest=low + 2**bits - 1,
+    )
+
+
 def _float(name: str, ir: Attribute, numpy: object, kind: Kind = "float") -> DType:
     dtype: np.dtype[np.generic] = np.dtype(numpy)  # pyright: ignore[reportArgumentType, reportCallIssue]
     return DType(
@@ -129,6 +152,11 @@ C64 = _float("c64", ComplexType(Float32Type()), "complex64", "complex")
 C128 = _float("c128", ComplexType(Float64Type()), "complex128", "complex")
 F8E4M3FN = _float("f8e4m3fn", Float8E4M3FNType(), ml_dtypes.float8_e4m3fn, "storage")
 F8E5M2 = _float("f8e5m2", Float8E5M2Type(), ml_dtypes.float8_e5m2, "storage")
+F8E4M3FNUZ = _float("f8e4m3fnuz", Float8E4M3FNUZType(), ml_dtypes.float8_e4m3fnuz, "storage")
+F8E5M2FNUZ = _float("f8e5m2fnuz", Float8E5M2FNUZType(), ml_dtypes.float8_e5m2fnuz, "storage")
+F8E8M0FNU = _float("f8e8m0fnu", Float8E8M0FNUType(), ml_dtypes.float8_e8m0fnu, "storage")
+F4E2M1FN = _float("f4e2m1fn", Float4E2M1FNType(), ml_dtypes.float4_e2m1fn, "storage")
+I2, U2, I4, U4 = (_stored(bits, sign) for bits in (2, 4) for sign in "iu")
 
 DTYPES = (
     BOOL,
@@ -148,6 +176,14 @@ DTYPES = (
     C128,
     F8E4M3FN,
     F8E5M2,
+    F8E4M3FNUZ,
+    F8E5M2FNUZ,
+    F8E8M0FNU,
+    F4E2M1FN,
+    I2,
+    U2,
+    I4,
+    U4,
 )
 _BY_IR = {dtype.ir: dtype for dtype in DTYPES}
 _BY_NAME = {dtype.name: dtype for dtype in DTYPES}

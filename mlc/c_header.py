@@ -10,6 +10,7 @@ from typing import ClassVar
 from mlc.artifact import CONSTANT, SIZE, THREADS, MemoryPlan, computed
 from mlc.c_machine import CUDA_ERROR, WRONG_MACHINE
 from mlc.cached_property import cached_property
+from mlc.dialects.abi import STORED
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.signature import ArgSpec, CheckAssumed, EntrySignature, solve
@@ -21,13 +22,15 @@ TYPES = {
     "f64": "double", "f32": "float", "f16": "uint16_t", "bf16": "uint16_t", "bool": "uint8_t",
     "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
     "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t",
-    "c64": "float", "c128": "double", "f8e4m3fn": "uint8_t", "f8e5m2": "uint8_t",
+    "c64": "float", "c128": "double", **dict.fromkeys(STORED, "uint8_t"),
 }  # fmt: skip
 """What C calls an element."""
 _NOTES = {
     "f16": "bits of a half", "bf16": "upper bits of a float", "bool": "0 or 1",
     "c64": "pairs of real and imaginary part", "c128": "pairs of real and imaginary part",
-    "f8e4m3fn": "bits of e4m3", "f8e5m2": "bits of e5m2",
+    "f8e4m3fn": "bits of e4m3", "f8e5m2": "bits of e5m2", "f8e4m3fnuz": "bits of e4m3fnuz",
+    "f8e5m2fnuz": "bits of e5m2fnuz", "f8e8m0fnu": "bits of e8m0", "f4e2m1fn": "4 low bits: e2m1",
+    "i2": "2 low bits, signed", "u2": "2 low bits", "i4": "4 low bits, signed", "u4": "4 low bits",
 }  # fmt: skip
 _WORDS = """
  auto bool break case catch char class const continue default delete do double else enum extern

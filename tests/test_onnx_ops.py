@@ -226,3 +226,42 @@ def test_ops_of_bf16() -> None:
     np.testing.assert_allclose(small.astype(np.float32), halves, rtol=1e-2, atol=1e-2)
     least = ran([node("ReduceMax", "x", "y", keepdims=0)], {"x": x[:, :0]}, ["y"], opset=20)
     assert least == -np.inf
+
+
+def test_a_batch_is_normalised_with_the_bits_of_onnx_runtime() -> None:
+    """One product and one sum an element; near a pole of `Tan` other bits are other numbers."""
+    x, w, b, mean, spread = f32(2, 64, 5), *(f32(64) for _ in range(3)), np.abs(f32(64))
+    inputs = {"x": x, "w": w, "b": b, "m": mean, "v": spread}
+    found = ran([node("BatchNormalization", "x w b m v", "y")], inputs, ["y"], opset=15)
+    scale = w * (np.float32(1) / np.sqrt(spread + np.float32(1e-5)))
+    shift = b - mean * scale
+    np.testing.assert_array_equal(found, x * scale[:, None] + shift[:, None])
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_a_long_axis_is_resized_as_exactly_as_its_numbers_allow(mode: str) -> None:
+    """Where the elements lie is not rounded to 32 bits: against the same numbers of 64."""
+    x = f32(1, 1, 3, 2)
+    resize = node("Resize", "x - - n", "y", mode=mode)
+    weights = {"n": np.array([1, 1, 5960, 2])}
+    found = ran([resize], {"x": x}, ["y"], weights=weights, opset=19)
+    truth = ran([resize], {"x": x.astype(np.float64)}, ["y"], weights=weights, opset=19)
+    np.testing.assert_allclose(found, truth, rtol=0, atol=4 * 2.0**-24 * np.abs(x).max())
+
+
+@pytest.mark.parametrize("dtype", [np.float16, bfloat16], ids=str)
+def test_what_lies_between_may_be_larger_than_floats_of_16_bits(dtype: Any) -> None:
+    """Sums, squares and counts of more than 65504, whose quotients and roots are small again."""
+    x = np.full((1, 2, 300, 300), 100, dtype)
+    pool = {"kernel_shape": [300, 300]}
+    some = {"s": np.ones(2, dtype), "b": np.zeros(2, dtype)}
+    for made, wanted in (
+        (node("AveragePool", "x", "y", **pool), 100), (node("GlobalAveragePool", "x", "y"), 100),
+        (node("ReduceMean", "x", "y"), 100), (node("ReduceL2", "x", "y"), 42426.4),
+        (node("ReduceLogSum", "x", "y"), np.log(1.8e7)),
+        (node("LpPool", "x", "y", **pool), 30000), (node("GlobalLpPool", "x", "y"), 30000),
+        (node("InstanceNormalization", "x s b", "y"), 0),
+    ):  # fmt: skip
+        found = ran([made], {"x": x}, ["y"], weights=some, opset=17)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found.astype(np.float32), wanted, 8e-3, err_msg=made.op_type)

@@ -13,7 +13,7 @@ from xdsl.irdl import VarConstraint, base, operand_def, prop_def, result_def
 
 from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import shape_of, tensor_type
-from mlc.dialects.dtypes import I64, KINDS, NUMBERS, REALS, DType, dtype_of
+from mlc.dialects.dtypes import BF16, I64, KINDS, NUMBERS, REALS, DType, dtype_of, numpy_dtype
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.faults import SHARE, SHARE_FAULT
 from mlc.dialects.tensor.create import full
@@ -161,8 +161,9 @@ class ConvertOp(Elementwise):
     The value in another dtype.
 
     Floats round to nearest even; float to integer truncates and saturates, NaN becomes 0; any
-    number to bool is `!= 0`; integers wrap around. Complex to real takes the real part. fp8 is
-    converted as f32; too large for f8e4m3fn, which has no inf, is NaN.
+    number to bool is `!= 0`; integers wrap around, those of 2 and 4 bits too. Complex to real takes
+    the real part. fp8 and fp4 are converted as f32; too large for what has no inf is NaN, for fp4
+    its largest number.
 
     ```mlir
     %0 = mlc.convert %x : tensor<4xf32> -> tensor<4xf64>
@@ -218,13 +219,15 @@ def cast(x: Array, target: DType) -> Array:
         x = np.real(x)
     with np.errstate(over="ignore", invalid="ignore"):
         if x.dtype.itemsize < 4 and x.dtype.kind not in "biu":
-            x = x.astype(np.float32)  # exact
+            whole = numpy_dtype(x.dtype).stores_integers
+            x = x.astype(np.int8 if whole else np.float32)  # exact
         if x.dtype.kind == "f" and target.is_integer:
             return _saturated(x, target)
-        return _through_f32(x, target) if target.name in _IN_F32 else x.astype(target.numpy)
-
-
-_IN_F32 = ("bf16", "f8e4m3fn", "f8e5m2")
+        if target.stores_integers:
+            whole = _saturated(x, target, np.dtype(np.int8)) if x.dtype.kind == "f" else x
+            return whole.astype(np.int8).astype(target.numpy)
+        through = target is BF16 or target.kind == "storage"
+        return _through_f32(x, target) if through else x.astype(target.numpy)
 
 
 def _through_f32(x: Array, target: DType) -> Array:
@@ -232,13 +235,14 @@ def _through_f32(x: Array, target: DType) -> Array:
     return x.astype(np.float32).astype(target.numpy)
 
 
-def _saturated(x: Array, target: DType) -> Array:
-    """Floats as integers, out of range as the nearest bound, NaN as 0."""
+def _saturated(x: Array, target: DType, held: np.dtype[Any] | None = None) -> Array:
+    """Floats as integers, out of range the nearest bound, NaN as 0. `held`: as which integers."""
+    held = target.numpy if held is None else held
     whole = np.trunc(np.nan_to_num(x, nan=0.0, posinf=np.inf, neginf=-np.inf))
     # float(2**63 - 1) rounds up to 2**63, which is out of range
     inside = (whole >= float(target.lowest)) & (whole < float(target.highest + 1))
-    low, high = (np.asarray(bound, target.numpy) for bound in (target.lowest, target.highest))
-    safe = np.where(inside, whole, 0).astype(target.numpy)
+    low, high = (np.asarray(bound, held) for bound in (target.lowest, target.highest))
+    safe = np.where(inside, whole, 0).astype(held)
     return np.where(inside, safe, np.where(whole < 0, low, high))
 
 

@@ -35,7 +35,7 @@ An elementwise op up to this weight (of additions) is computed again rather than
 value back takes about as long as four additions per element at the bandwidth of memory.
 """
 
-STORAGE_REMEDY = "fp8 only stores numbers; compute with x.astype(np.float32)"
+STORAGE_REMEDY = "it only stores numbers; compute with x.astype(np.float32)"
 
 
 class Elementwise(TensorOp):

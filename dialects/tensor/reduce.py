@@ -16,6 +16,7 @@ from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import BF16, F16, F32, NUMBERS, DType, dtype_of, named_dtype
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point, by_kind
+from mlc.dialects.tensor.elementwise import STORAGE_REMEDY
 from mlc.dialects.tensor.letters import bind, fresh, split, split_one
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
 from mlc.dialects.tensor.op import (
@@ -39,7 +40,7 @@ ROUNDED = (BF16.name, F16.name)
 def remedy_for(dtype: DType) -> str:
     """What to write instead, where a dtype cannot be reduced."""
     if dtype.kind == "storage":
-        return "fp8 only stores numbers; compute with x.astype(np.float32)"
+        return STORAGE_REMEDY
     return "complex numbers have no order; reduce x.real, x.imag or abs(x)"
 
 

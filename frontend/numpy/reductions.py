@@ -271,9 +271,17 @@ def mean(
     x = lift(a)
     row = dtype_row(dtype) if dtype is not None else (x.row if is_inexact(x.row) else F64)
     axes = normal_axes(axis, x.ndim, "mean")
-    wide = F64 if is_integer(row) or row is BOOL else row  # the quotient; then it is cut off
-    total = sum(x, axes, dtype=row.numpy, keepdims=keepdims, where=where)
+    wide = _of_quotients(row)  # then it is cut off, or rounded
+    total = sum(x, axes, dtype=(row if wide is F64 else wide).numpy, keepdims=keepdims, where=where)
     return astype(_shared(astype(total, wide.numpy), x, axes, where, 0, keepdims), row.numpy)
+
+
+def _of_quotients(row: DType) -> DType:
+    """
+    The dtype in which sums are divided by counts: f32 for floats of 16 bits, as either may be
+    larger than any of them.
+    """
+    return F64 if is_integer(row) or row is BOOL else row.accumulator
 
 
 def _shared(
@@ -342,7 +350,7 @@ def var(
     x = lift(a)
     row = dtype_row(dtype) if dtype is not None else (x.row if is_inexact(x.row) else F64)
     axes = normal_axes(axis, x.ndim, "var")
-    wide = F64 if is_integer(row) or row is BOOL else row
+    wide = _of_quotients(row)
     center = mean(x, axes, wide.numpy, keepdims=True, where=where)
     if x.row.kind == "complex":  # the squared distance is |x - mean|**2
         away = subtract(x, center)

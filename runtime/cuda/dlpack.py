@@ -26,7 +26,9 @@ ORDINAL = 0
 """Of the device that programs run on."""
 LEGACY_STREAM = 1  # what __dlpack__(stream=) calls the default stream
 _CODES = {"int": 0, "uint": 1, "float": 2, "complex": 5, "bool": 6}
-_CODES_BY_NAME = {"bf16": 4, "f8e4m3fn": 10, "f8e5m2": 12}
+_CODES_BY_NAME = {
+    "bf16": 4, "f8e4m3fn": 10, "f8e4m3fnuz": 11, "f8e5m2": 12, "f8e5m2fnuz": 13, "f8e8m0fnu": 14,
+}  # fmt: skip
 """DLDataTypeCode of a kind of dtype, and of dtypes that have their own. SOURCE: dlpack.h 1.1"""
 
 
@@ -186,7 +188,10 @@ def _from_capsule(value: object, capsule: object, where: str) -> View:
 
 
 def _code(dtype: DType) -> int:
-    return _CODES_BY_NAME.get(dtype.name) or _CODES[dtype.kind]
+    code = _CODES_BY_NAME.get(dtype.name, _CODES.get(dtype.kind))
+    if code is None:  # it packs elements of less than a byte
+        raise BufferError(f"DLPack has no {dtype.numpy}; expected x.view(np.uint8)")
+    return code
 
 
 def dtype_word(dtype: DType) -> int:

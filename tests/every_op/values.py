@@ -32,6 +32,8 @@ def specials(dtype: DType) -> Array:
         ends = [low, low + 1, high // 2, high // 2 + 1, high, high - 1]
         found = [0, 1, 2, 3, 7, *((-1, -2, -7) if low else (4, 100)), *ends]
         return np.array(found, dtype.numpy)
+    if dtype.stores_integers:
+        return np.arange(dtype.lowest, dtype.highest + 1).astype(dtype.numpy)
     if dtype.kind == "complex":
         parts = np.array([0.0, -0.0, 1.0, -2.5, np.nan, np.inf, -np.inf, 3e30])
         return np.array([complex(x, y) for x in parts for y in parts], dtype.numpy)
@@ -48,6 +50,8 @@ def ordinary(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> 
     """Finite numbers of moderate size; integers of a few digits, with many ties."""
     if dtype.kind == "bool":
         return rng.integers(0, 2, shape).astype(bool)
+    if dtype.stores_integers:
+        return rng.choice(specials(dtype), shape)
     if dtype.is_integer:
         return rng.integers(-9 if dtype.lowest else 0, 10, shape).astype(dtype.numpy)
     if dtype.kind == "complex":

@@ -162,7 +162,7 @@ def test_a_product_of_few_rows_is_no_product_of_tiles(capsys: pytest.CaptureFixt
     ("arguments", "said"),
     [
         (("--threads", "2"), "--threads 2: of processors; h200 is a GPU"),
-        (("--dtype", "f8e4m3fn"), "fp8 only stores numbers"),
+        (("--dtype", "f8e4m3fn"), "it only stores numbers"),
         (("--batch", "0"), "batch = 0; expected 1 or more"),
     ],
 )

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from ml_dtypes import finfo
+from ml_dtypes import finfo, float8_e8m0fnu
 
-from mlc.dialects.dtypes import is_real
+from mlc.dialects.dtypes import is_known as is_dtype
+from mlc.dialects.dtypes import is_real, numpy_dtype
 from mlc.frontend.importers.onnx.graph import dtype_of
 from mlc.frontend.importers.onnx.run import ROWS, At, is_known, row, traced
 from mlc.frontend.importers.onnx.values import full, has_sizes
@@ -135,22 +136,44 @@ def _clip(at: At, x: Array, low: Array = None, high: Array = None) -> Array:
 
 @row("Cast")
 def _cast(at: At, x: Array) -> Array:
-    return _as(x, _to(at), saturates=bool(at.get("saturate", 1)))
+    return _as(at, x, _to(at))
 
 
 @row("CastLike")
 def _cast_like(at: At, x: Array, like: Array) -> Array:
-    return _as(x, like.dtype, saturates=bool(at.get("saturate", 1)))
+    return _as(at, x, like.dtype)
 
 
-def _as(x: Array, dtype: np.dtype[Any], *, saturates: bool) -> Array:
+def _as(at: At, x: Array, dtype: np.dtype[Any]) -> Array:
     if has_sizes(x):
         if dtype.kind in "iu":
             return x
         x = traced(x)
     if dtype.kind == "b" and x.dtype.kind != "b":
         return x != 0
+    if is_whole(dtype) and dtype.kind == "V":  # of 2 and 4 bits: the low ones, of floats too
+        return x.astype(np.int32).astype(dtype)
+    saturates = bool(at.get("saturate", 1))
+    if dtype == float8_e8m0fnu:
+        return _power_of_two(at, x.astype(np.float32), saturates)
     return saturated(x, dtype) if saturates and "float8" in dtype.name else x.astype(dtype)
+
+
+def _power_of_two(at: At, x: Array, saturates: bool) -> Array:
+    """What is 0, negative or too large is the nearest power of 2 that there is, or NaN."""
+    least, most = scalar(x, 2.0**-127), scalar(x, 2.0**127)
+    x = np.clip(x, least, most) if saturates else np.where(x < least, scalar(x, np.nan), x)
+    near = x.astype(float8_e8m0fnu).astype(np.float32)
+    if (mode := at.get("round_mode", "up")) == "up":
+        near = np.where(near < x, near * 2, near)
+    elif mode == "down":
+        near = np.where(near > x, near / 2, near)
+    return near.astype(float8_e8m0fnu)
+
+
+def is_whole(dtype: np.dtype[Any]) -> bool:
+    """Whether it is an integer, of less than a byte too."""
+    return dtype.kind in "iu" or (is_dtype(dtype) and numpy_dtype(dtype).stores_integers)
 
 
 def saturated(x: Array, dtype: np.dtype[Any]) -> Array:

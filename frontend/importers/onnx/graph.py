@@ -24,8 +24,8 @@ from mlc.lazy_dataclass import dataclass
 DEEPEST = 64  # graphs in graphs
 DOMAINS = ("", "ai.onnx")
 """Names of ONNX's own domain."""
-NARROW = ("int4", "uint4", "int2", "uint2", "float4_e2m1fn")
-"""Types of which several elements share a byte."""
+NARROW = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4_e2m1fn": 4}
+"""Types of which several elements share a byte, and their bits."""
 
 
 class OnnxError(MlcError, ValueError):
@@ -250,10 +250,10 @@ class Reader:
         if not any(path.is_relative_to(f) for f in self.folders) or not path.is_file():
             raise OnnxError(f"{what}, which is no file in the model's folder")
         dtype = dtype_of(proto.data_type)
-        if dtype is None or dtype.name in NARROW:
+        if dtype is None:
             raise OnnxError(f"{what}: its dtype {proto.data_type} is not supported there")
-        shape = tuple(proto.dims)
-        size = prod(shape) * dtype.itemsize
+        shape, bits = tuple(proto.dims), NARROW.get(dtype.name, 8 * dtype.itemsize)
+        size = -(-prod(shape) * bits // 8)
         try:
             offset, length = int(said.get("offset", 0)), int(said.get("length", size))
         except ValueError as error:
@@ -267,6 +267,12 @@ class Reader:
                 raise OnnxError(f"{what} at {offset}, {size} bytes: the file is shorter")
             if not size:
                 return np.zeros(shape, dtype)
+            if dtype.name in NARROW:
+                file.seek(offset)
+                packed = self.onnx.TensorProto(
+                    data_type=proto.data_type, dims=shape, raw_data=file.read(size)
+                )
+                return np.asarray(self.onnx.numpy_helper.to_array(packed))
             return np.asarray(np.memmap(file, dtype, "r", offset, shape))
 
 

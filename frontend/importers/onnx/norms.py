@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.frontend.importers.onnx.elementwise import sigmoid, softplus
-from mlc.frontend.importers.onnx.run import At, row, traced
+from mlc.frontend.importers.onnx.run import At, in_f32, row, traced
 from mlc.frontend.importers.onnx.values import arange, full
 from mlc.frontend.trace.loops import scan
 
@@ -31,8 +31,8 @@ def _batch_norm(at: At, x: Array, scale: Array, bias: Array, mean: Array, varian
         share = np.asarray(at.get("momentum", 0.9), x.dtype)
         outputs = (mean * share + own * (1 - share), variance * share + spread * (1 - share))
         mean, variance = own, spread
-    factor = (scale / np.sqrt(variance + epsilon)).astype(x.dtype)
-    if not training:  # one product and one sum of each element, rounded as other runtimes do
+    factor = (scale * (1 / np.sqrt(variance + epsilon))).astype(x.dtype)
+    if not training:  # one product and one sum of each element, the bits of ONNX Runtime
         shift = (bias - mean * factor).astype(x.dtype)
         return x * _per_channel(factor, x.ndim) + _per_channel(shift, x.ndim)
     found = (x - _per_channel(mean, x.ndim)) * _per_channel(factor, x.ndim)
@@ -40,6 +40,7 @@ def _batch_norm(at: At, x: Array, scale: Array, bias: Array, mean: Array, varian
 
 
 @row("InstanceNormalization")
+@in_f32
 def _instance_norm(at: At, x: Array, scale: Array, bias: Array) -> Array:
     axes = tuple(range(2, x.ndim))
     centred = x - x.mean(axes, keepdims=True)
@@ -72,6 +73,7 @@ def _rms_norm(at: At, x: Array, scale: Array) -> Array:
 
 
 @row("GroupNormalization")
+@in_f32
 def _group_norm(at: At, x: Array, scale: Array, bias: Array) -> Array:
     groups = at.get("num_groups")
     parts = x.reshape(x.shape[0], groups, -1)

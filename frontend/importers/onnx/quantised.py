@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mlc.dialects.dtypes import is_known
-from mlc.frontend.importers.onnx.elementwise import saturated
+from mlc.dialects.dtypes import is_known, numpy_dtype
+from mlc.frontend.importers.onnx.elementwise import is_whole, saturated
 from mlc.frontend.importers.onnx.run import At, row
 from mlc.frontend.importers.onnx.windows import Windows, convolve
 
@@ -28,9 +28,9 @@ def _along(v: Array, x: Array, axis: int, block: int = 0) -> Array:
 
 
 def _saturated(y: Array, dtype: np.dtype[Any]) -> Array:
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        return np.clip(y, limits.min, limits.max).astype(dtype)
+    if is_whole(dtype):
+        row = numpy_dtype(dtype)
+        return np.clip(y, row.lowest, row.highest).astype(dtype)
     return saturated(y, dtype)
 
 
@@ -49,7 +49,7 @@ def _quantize(at: At, x: Array, scale: Array, zero: Array = None) -> Array:
         raise at.refuse(f"results of {dtype}, which programs do not have")
     axis, block = at.get("axis", 1), int(at.get("block_size", 0))
     y = x / _along(scale, x, axis, block).astype(x.dtype)
-    if dtype.kind in "iu":
+    if is_whole(dtype):
         y = np.rint(y)
         if zero is not None:
             y = y + _along(zero, x, axis, block).astype(y.dtype)
@@ -59,7 +59,7 @@ def _quantize(at: At, x: Array, scale: Array, zero: Array = None) -> Array:
 @row("DequantizeLinear")
 def _dequantize(at: At, x: Array, scale: Array, zero: Array = None) -> Array:
     axis, block = at.get("axis", 1), int(at.get("block_size", 0))
-    wide = x.astype(np.int32) if x.dtype.kind in "iu" else x.astype(np.float32)
+    wide = x.astype(np.int32 if is_whole(x.dtype) else np.float32)
     if zero is not None:
         wide = wide - _along(zero, x, axis, block).astype(wide.dtype)
     return wide.astype(scale.dtype) * _along(scale, x, axis, block)

@@ -19,6 +19,17 @@ Array = Any
 Fold = Callable[[Array, tuple[int, ...]], Array]
 
 
+def _in_f32(fold: Fold) -> Fold:
+    """Of floats of 16 bits, whose squares and sums may be larger than any of them."""
+
+    def wide(x: Array, axes: tuple[int, ...]) -> Array:
+        narrow = is_real(x.dtype) and x.dtype.itemsize < 4
+        return fold(x.astype(np.float32) if narrow else x, axes)
+
+    return wide
+
+
+@_in_f32
 def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
     if not x.size:
         return np.log(np.exp(x).sum(axes, keepdims=True))
@@ -55,9 +66,9 @@ FOLDS: dict[str, Fold] = {
     "Sum": lambda x, a: x.sum(a, keepdims=True), "Prod": lambda x, a: x.prod(a, keepdims=True),
     "Mean": _mean, "Max": _extreme("max"), "Min": _extreme("min"),
     "L1": lambda x, a: np.abs(x).sum(a, keepdims=True),
-    "L2": lambda x, a: np.sqrt((x * x).sum(a, keepdims=True)),
-    "SumSquare": lambda x, a: (x * x).sum(a, keepdims=True),
-    "LogSum": lambda x, a: np.log(x.sum(a, keepdims=True)), "LogSumExp": _log_sum_exp,
+    "L2": _in_f32(lambda x, a: np.sqrt((x * x).sum(a, keepdims=True))),
+    "SumSquare": _in_f32(lambda x, a: (x * x).sum(a, keepdims=True)),
+    "LogSum": _in_f32(lambda x, a: np.log(x.sum(a, keepdims=True))), "LogSumExp": _log_sum_exp,
 }  # fmt: skip
 
 

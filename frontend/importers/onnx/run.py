@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dtypes import is_real
 from mlc.dialects.errors import DTypeError, MlcError
 from mlc.frontend.errors import NotSupportedError, SpecialiseSignal
 from mlc.frontend.importers.onnx.graph import Body, Graph, Model, Node, OnnxError, Reader, Ref
@@ -23,8 +24,9 @@ from mlc.frontend.importers.onnx.values import (
     size_of,
     traced,
 )
+from mlc.frontend.trace.tracer import Tracer
 
-__all__ = ["ROWS", "At", "Run", "is_known", "row", "traced"]
+__all__ = ["ROWS", "At", "Run", "in_f32", "is_known", "row", "traced"]
 
 Array = Any
 Row = Callable[..., Any]
@@ -42,6 +44,22 @@ def row(*names: str, domain: str = "") -> Callable[[Row], Row]:
         return function
 
     return register
+
+
+def in_f32(function: Row) -> Row:
+    """A function that computes floats of 16 bits as f32: squares, sums and counts may be large."""
+
+    def wide(at: At, x: Array, *others: Array) -> Array:
+        dtype = x.dtype
+        if not is_real(dtype) or dtype.itemsize > 2:
+            return function(at, x, *others)
+        inner = [y.astype(np.float32) if isinstance(y, Tracer | np.ndarray) else y for y in others]
+        found = function(at, x.astype(np.float32), *inner)
+        if isinstance(found, tuple):
+            return tuple(y.astype(dtype) for y in found)
+        return found.astype(dtype)
+
+    return wide
 
 
 class At:

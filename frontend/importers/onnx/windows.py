@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.dtypes import is_real
-from mlc.frontend.importers.onnx.run import ROWS, At, row, traced
+from mlc.frontend.importers.onnx.run import ROWS, At, in_f32, row, traced
 from mlc.frontend.importers.onnx.values import arange, cut, full, some, taken
 from mlc.frontend.numpy.creation import zeros
 
@@ -288,6 +288,7 @@ def _max_unpool(at: At, x: Array, places: Array, shape: Array = None) -> Array:
 
 
 @row("AveragePool")
+@in_f32
 def _average_pool(at: At, x: Array) -> Array:
     windows = Windows(at, x.shape[2:], at.get("kernel_shape"))
     wide = windows.padded(x, 0)
@@ -306,6 +307,7 @@ def _summed(windows: Windows, x: Array) -> Array:
 
 
 @row("LpPool")
+@in_f32
 def _lp_pool(at: At, x: Array) -> Array:
     windows, p = Windows(at, x.shape[2:], at.get("kernel_shape")), at.get("p", 2)
     return _summed(windows, windows.padded(np.abs(x) ** p, 0)) ** np.asarray(1 / p, x.dtype)
@@ -319,6 +321,7 @@ for _name, _fold in {
 
 
 @row("GlobalLpPool")
+@in_f32
 def _global_lp(at: At, x: Array) -> Array:
     p = at.get("p", 2)
     total = (np.abs(x) ** p).sum(tuple(range(2, x.ndim)), keepdims=True)
@@ -326,6 +329,7 @@ def _global_lp(at: At, x: Array) -> Array:
 
 
 @row("LRN")
+@in_f32
 def _lrn(at: At, x: Array) -> Array:
     size = at.get("size")
     alpha, beta, bias = at.get("alpha", 1e-4), at.get("beta", 0.75), at.get("bias", 1.0)
