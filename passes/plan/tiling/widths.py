@@ -1,8 +1,7 @@
 """
 In what dtype the ops of a tile loop compute: values of 16 bits that never leave it are f32 (D1).
 
-What the program rounds stays rounded, so do factors, which have the dtype that their product
-multiplies; what a loop hands on is rounded once. Statistics of rows, which walks that compute the
+What the program rounds stays rounded, and factors are where a machine multiplies them so; what a loop hands on is rounded once. Statistics of rows, which walks that compute the
 same again read, are handed on as they are beside what is rounded.
 """
 
@@ -10,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import shape_of, tensor_type
 from mlc.dialects.dtypes import F32, DType, dtype_of
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.target import CpuTarget
+from mlc.dialects.target.attribute import target_of
+from mlc.dialects.target.intrinsics import rows_of
 from mlc.dialects.tensor.comparison import ConvertOp
-from mlc.dialects.tensor.create import ConstantOp, full
+from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, Reduction
 from mlc.dialects.tensor.tile import TileOp
@@ -64,7 +66,7 @@ def converted(b: OpBuilder, x: SSAValue, dtype: DType) -> SSAValue:
     """A value in a dtype; constants are written in it."""
     if element_of(x) is dtype:
         return x
-    number = splat(x) if isinstance(x.owner, ConstantOp) else None
+    number = splat(x)
     if number is not None:
         return full(b, number.item(), dtype, shape_of(x.type))
     return b(ConvertOp, x, declared=tensor_type(dtype.ir, shape_of(x.type)))
@@ -75,19 +77,29 @@ def operands_in_loop(
 ) -> tuple[list[SSAValue], DType]:
     """What a member, or a view, takes in a loop, given tiles of its operands, and what it gives."""
     given = [element_of(x) for x in op.operands]
-    wide = [converted(b, x, F32) if element_of(x) in NARROW else x for x in tiles]
     result = element_of(op.results[0])
-    if is_view(op):
-        moved = any(element_of(x) is not k for x, k in zip(tiles, given, strict=True))
-        return (wide, F32) if moved else (list(tiles), result)
     if isinstance(op, ConvertOp):
         return list(tiles), result
+    if is_view(op):
+        same = all(element_of(x) is k for x, k in zip(tiles, given, strict=True))
+        return (list(tiles), result) if same else (_widened(b, tiles), F32)
+    if is_widened(op) and not (isinstance(op, ContractOp) and _multiplies(op, given[0])):
+        return _widened(b, tiles), result_of(op)
     exact = [rounded(x, k) for x, k in zip(tiles, given, strict=True)]
-    if not is_widened(op):
-        return exact, result
-    if isinstance(op, ContractOp):
-        wide = [converted(b, x, F32) if element_of(x) in NARROW else x for x in exact]
-    return wide, result_of(op)
+    return (_widened(b, exact), result_of(op)) if is_widened(op) else (exact, result)
+
+
+def _widened(b: OpBuilder, tiles: Sequence[SSAValue]) -> list[SSAValue]:
+    return [converted(b, x, F32) if element_of(x) in NARROW else x for x in tiles]
+
+
+def _multiplies(op: ContractOp, dtype: DType) -> bool:
+    """Whether the target has instructions that multiply factors of a dtype."""
+    module = op.parent_op()
+    while module is not None and not isinstance(module, ModuleOp):
+        module = module.parent_op()
+    target = target_of(module) if module is not None else None
+    return isinstance(target, CpuTarget) and any(dtype.name in x.dtypes for x in rows_of(target))
 
 
 def is_kept_wide(op: TensorOp, rows: int, members: Collection[Operation]) -> bool:
