@@ -19,7 +19,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects.analysis.views import root
 from mlc.dialects.dims import shape_of
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.tensor.comparison import CompareOp, SelectOp
+from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, SelectOp
 from mlc.dialects.dtypes import F32
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp
@@ -92,6 +92,9 @@ class _Absent:
     def number(self, value: SSAValue) -> float | None:
         """The number that is there, if it is known."""
         op = value.owner
+        if isinstance(op, ConvertOp) and op.dtype.is_inexact:
+            found = self.number(op.x)
+            return None if found is None else float(op.dtype.numpy.type(found))
         if isinstance(op, SelectOp) and op.condition is self.mask.condition:
             found = splat(op.operands[2 if self.keeps else 1])
             return None if found is None else float(found)
@@ -106,6 +109,8 @@ class _Absent:
             return self.number(op.result) == 0.0
         if op.IS_EXPONENTIAL:
             return self._is_term(op)
+        if isinstance(op, ConvertOp):
+            return op.dtype.is_inexact and self.is_zero(op.x)
         if isinstance(op, NegOp) or (isinstance(op, DivOp) and self.group.is_wide(op)):
             return self.is_zero(op.operands[0])
         return isinstance(op, MulOp) and any(self.is_zero(x) for x in op.operands)

@@ -16,7 +16,13 @@ from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.dialects.tensor.tiles import TileOp
-from mlc.passes.plan.tiling.widths import as_it_was, converted, element_of, operands_in_loop
+from mlc.passes.plan.tiling.widths import (
+    as_it_was,
+    converted,
+    element_of,
+    operands_in_loop,
+    widened_from,
+)
 from mlc.passes.tensor.constants import splat
 
 Rows = tuple[int | None, ...]
@@ -51,7 +57,7 @@ class TileScope:
         self.outer = outer
         self.tiles: dict[tuple[SSAValue, Rows], SSAValue] = {}
         self.bound: set[SSAValue] = set()
-        self._rounded: dict[tuple[SSAValue, DType], SSAValue] = {}
+        self._conversions: dict[tuple[SSAValue, DType], SSAValue] = {}
 
     def bind(self, op: TensorOp, value: SSAValue) -> None:
         """From here on this is what the member's result is."""
@@ -87,6 +93,10 @@ class TileScope:
     def tile(self, value: SSAValue, rows: Rows) -> SSAValue:
         """The tile of a value; the value itself where all of it is wanted."""
         value = as_it_was(value)
+        if (narrow := widened_from(value)) is not None:
+            assert isinstance(value.owner, ConvertOp)
+            part = self.tile(narrow, self.maps.axes_in(value.owner, 0, rows))
+            return self._converted(part, element_of(value))
         found = self.tiles.get((value, rows))
         if found is not None:
             return found
@@ -187,9 +197,12 @@ class TileScope:
             return tile
         if self.outer is not None and tile.owner.parent is self.outer.block:
             return self.outer.rounded(tile, dtype)
-        found = self._rounded.get((tile, dtype))
+        return self._converted(tile, dtype)
+
+    def _converted(self, tile: SSAValue, dtype: DType) -> SSAValue:
+        found = self._conversions.get((tile, dtype))
         if found is None:
-            found = self._rounded[tile, dtype] = converted(self.b, tile, dtype)
+            found = self._conversions[tile, dtype] = converted(self.b, tile, dtype)
         return found
 
     def shape(self, op: TensorOp) -> Shape:

@@ -129,6 +129,14 @@ def as_it_was(value: SSAValue) -> SSAValue:
     return owner.x if isinstance(owner, ConvertOp) and WIDE in owner.attributes else value
 
 
+def widened_from(value: SSAValue) -> SSAValue | None:
+    """What a conversion widens to f32: whoever reads it reads that, and converts what it reads."""
+    owner = value.owner
+    if not isinstance(owner, ConvertOp) or element_of(value) is not F32:
+        return None
+    return owner.x if element_of(owner.x) in NARROW else None
+
+
 def read_wide(narrow: SSAValue, wide: SSAValue) -> None:
     """Loops that widen a value, or tiles of it, read what it was rounded from."""
     for use in list(narrow.uses):
