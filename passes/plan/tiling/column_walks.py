@@ -160,8 +160,9 @@ class _State:
         b = self.scope.b
         for op in self.folds:
             monoid, shape = MONOIDS[fold_of(op)], self.scope.shape(op)
-            at = finds_position(op) and isinstance(op, Reduction)
-            dtype = summand_of(op) if at else result_of(op)
+            dtype = result_of(op)
+            if isinstance(op, Reduction) and finds_position(op):
+                dtype = summand_of(op)
             yield full(b, monoid.identity(dtype)[0], dtype, shape)
             if monoid.extreme is not None:
                 yield full(b, 0, I64, shape)  # where no element is better than the identity

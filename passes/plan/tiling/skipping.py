@@ -18,9 +18,9 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.views import root
 from mlc.dialects.dims import shape_of
+from mlc.dialects.dtypes import F32
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, SelectOp
-from mlc.dialects.dtypes import F32
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.letters import ALPHABET, split

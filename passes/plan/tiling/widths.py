@@ -1,8 +1,9 @@
 """
 In what dtype the ops of a tile loop compute: values of 16 bits that never leave it are f32 (D1).
 
-What the program rounds stays rounded, and factors are where a machine multiplies them so; what a loop hands on is rounded once. Statistics of rows, which walks that compute the
-same again read, are handed on as they are beside what is rounded.
+What the program rounds stays rounded; factors are rounded where a machine multiplies them so; what
+a loop hands on is rounded once. Statistics of rows are kept as they are, beside what is rounded,
+for the walks that compute the same again.
 """
 
 from __future__ import annotations
