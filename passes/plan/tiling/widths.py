@@ -17,8 +17,7 @@ from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import shape_of, tensor_type
 from mlc.dialects.dtypes import F32, DType, dtype_of
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.target import CpuTarget
-from mlc.dialects.target.attribute import target_of
+from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.target.intrinsics import rows_of
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.create import full
@@ -99,8 +98,9 @@ def _multiplies(op: ContractOp, dtype: DType) -> bool:
     module = op.parent_op()
     while module is not None and not isinstance(module, ModuleOp):
         module = module.parent_op()
-    target = target_of(module) if module is not None else None
-    return isinstance(target, CpuTarget) and any(dtype.name in x.dtypes for x in rows_of(target))
+    if module is None:
+        return False
+    return any(dtype.name in row.dtypes for row in rows_of(cpu_of(module, "a tile loop")))
 
 
 def is_kept_wide(op: TensorOp, rows: int, members: Collection[Operation]) -> bool:
