@@ -70,10 +70,15 @@ def _gains(kernel: KernelOp) -> bool:
     return flat and any(_stays(x.results[0]) for x in _computing(kernel))
 
 
+def computes(op: Operation) -> bool:
+    """Whether an op's results of 16 bits are rounded for its dtype alone."""
+    known = isinstance(op, Elementwise | ReduceOp | ContractOp)
+    return known and not isinstance(op, (ConvertOp, *OF_BITS))
+
+
 def _computing(kernel: KernelOp) -> list[TensorOp]:
     """The ops whose results are rounded."""
-    found = (x for x in kernel.block.ops if isinstance(x, Elementwise | ReduceOp | ContractOp))
-    return [x for x in found if not isinstance(x, (ConvertOp, *OF_BITS))]
+    return [x for x in kernel.block.ops if isinstance(x, TensorOp) and computes(x)]
 
 
 def _stays(value: SSAValue) -> bool:

@@ -36,6 +36,7 @@ from mlc.passes.plan.tiling.tile_groups import (
     may_fold,
 )
 from mlc.passes.plan.tiling.tile_scope import TileScope
+from mlc.passes.plan.tiling.widths import type_in_loop
 
 
 def both_ways(
@@ -240,7 +241,7 @@ def write(
     sums = group.narrow
     places = [[-1 if a is None else a for a in scope.result_rows(op)] for op in sums]
     for op, axes in zip(sums, places, strict=True):
-        block.insert_arg(tile_in(op.results[0].type, axes, dims), len(block.args))
+        block.insert_arg(tile_in(type_in_loop(op), axes, dims), len(block.args))
     so_far = block.args[len(order) :]
     masked = masked_walk(group, sums)
     if masked is None:
@@ -255,7 +256,7 @@ def write(
         block.add_op(branch)
         ends = list(branch.outs)
     block.add_op(YieldOp.create(operands=ends))
-    kinds, monoids = [op.results[0].type for op in sums], [fold_of(op) for op in sums]
+    kinds, monoids = [type_in_loop(op) for op in sums], [fold_of(op) for op in sums]
     loop = TilesOp.make(
         [extents[k] for k in order],
         [steps[k] for k in order],

@@ -13,14 +13,14 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of, tensor_type
-from mlc.dialects.dtypes import BOOL, I64, dtype_of
+from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.tensor.comparison import CompareOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import INDEX, IfOp, YieldOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp, ExpOp, MulOp, SubOp
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.monoid import MONOIDS
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, broadcast_to
 from mlc.dialects.tensor.tile import tile_size
@@ -30,6 +30,7 @@ from mlc.passes.plan.tiling.online_reduction import COMBINE, Shifted, Walks, spr
 from mlc.passes.plan.tiling.skipping import is_needed, masked_walk
 from mlc.passes.plan.tiling.tile_groups import Group, finds_position, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
+from mlc.passes.plan.tiling.widths import converted, element_of, result_of, summand_of
 
 Factors = dict[tuple[TensorOp, type[TensorOp]], SSAValue]
 """What sums so far are multiplied by, for each row value and each exponential of it."""
@@ -116,7 +117,7 @@ class Stream:
                 known = self.scope.result(runner)
                 self.scope.bind(top, value)
                 difference = b(SubOp, known, self.scope.result(runner))
-                nothing = full(b, 0.0, runner.dtype, shape_of(difference.type))
+                nothing = _all(b, 0.0, difference)
                 difference = b(SelectOp, _is_lowest(b, value, difference), difference, nothing)
             found = self._ones[runner] = b(ExpOp, difference)
         return found
@@ -159,7 +160,9 @@ class _State:
         b = self.scope.b
         for op in self.folds:
             monoid, shape = MONOIDS[fold_of(op)], self.scope.shape(op)
-            dtype = op.summand() if finds_position(op) and isinstance(op, Reduction) else op.dtype
+            dtype = result_of(op)
+            if isinstance(op, Reduction) and finds_position(op):
+                dtype = summand_of(op)
             yield full(b, monoid.identity(dtype)[0], dtype, shape)
             if monoid.extreme is not None:
                 yield full(b, 0, I64, shape)  # where no element is better than the identity
@@ -310,7 +313,8 @@ def _spread(
     assert axes is not None
     dims, shape = shape_of(value.type), rows.shape(fold)
     kept = tuple(dims[a] for a in axes if a is not None)
-    element = fold.dtype.ir
+    value = converted(b, value, result_of(fold))
+    element = result_of(fold).ir
     if len(kept) != len(dims):
         value = b(ReshapeOp, value, declared=tensor_type(element, kept))
     word = ALPHABET[: len(shape)]
@@ -354,25 +358,28 @@ def _difference(
     if runner is top:
         inner.bind(top, new_top)
         difference = b(SubOp, before, new_top)
-        return b(MinOp, difference, full(b, 0.0, runner.dtype, shape_of(difference.type)))
+        return b(MinOp, difference, _all(b, 0.0, difference))
     inner.bind(top, _finite(b, before))
     old = inner.result(runner)
     inner.bind(top, new_top)
     difference = b(SubOp, old, inner.result(runner))
-    lowest = full(b, -math.inf, runner.dtype, shape_of(difference.type))
+    lowest = _all(b, -math.inf, difference)
     return b(SelectOp, _is_lowest(b, before, difference), lowest, difference)
 
 
 def _finite(b: OpBuilder, top: SSAValue) -> SSAValue:
     """A maximum, 0 where it is -inf."""
-    dtype, shape = dtype_of(tensor_of(top).element_type), shape_of(top.type)
-    return b(SelectOp, _is_lowest(b, top, top), full(b, 0.0, dtype, shape), top)
+    return b(SelectOp, _is_lowest(b, top, top), _all(b, 0.0, top), top)
+
+
+def _all(b: OpBuilder, number: float, like: SSAValue) -> SSAValue:
+    """A number, in the dtype and shape of a value."""
+    return full(b, number, element_of(like), shape_of(like.type))
 
 
 def _is_lowest(b: OpBuilder, top: SSAValue, like: SSAValue) -> SSAValue:
     """Whether a maximum is -inf, in the shape of what is made of it."""
-    dtype, shape = dtype_of(tensor_of(top).element_type), shape_of(top.type)
-    found = b(CompareOp, top, full(b, -math.inf, dtype, shape), predicate="eq")
-    if shape == shape_of(like.type):
+    found = b(CompareOp, top, _all(b, -math.inf, top), predicate="eq")
+    if shape_of(top.type) == shape_of(like.type):
         return found
     return b(ReshapeOp, found, declared=tensor_type(BOOL.ir, shape_of(like.type)))

@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from mlc.dialects.analysis.axes import AxisMaps, operands_of
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import Dim, tensor_type
 from mlc.dialects.tensor.bind import BindOp, symbols_in
 from mlc.dialects.tensor.control import INDEX, YieldOp
 from mlc.dialects.tensor.create import full
@@ -25,6 +25,14 @@ from mlc.passes.plan.tiling.online_reduction import COMBINE
 from mlc.passes.plan.tiling.scalings import scaled, scalings_of
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of, leaves
 from mlc.passes.plan.tiling.tile_scope import TileScope
+from mlc.passes.plan.tiling.widths import (
+    element_of,
+    is_kept_wide,
+    read_wide,
+    result_of,
+    rounded_after,
+    type_in_loop,
+)
 
 
 class LoopWriter:
@@ -66,6 +74,8 @@ class _Loop:
         )
         sums = group.narrow if group.is_both_ways else filter(group.is_fold, group.ops)
         self.scalings = {op: scalings_of(op) for op in sums}
+        count = len(group.rows)
+        self.kept = {op for op in group.narrow if is_kept_wide(op, count, self.members)}
 
     def form(self) -> None:
         """Writes the loop where the last op of the group stands; of one tile, its walks alone."""
@@ -83,14 +93,14 @@ class _Loop:
         before = OpBuilder(Builder(InsertPoint.before(last)).insert)
         inits: list[SSAValue] = []
         for op in folds:
-            (identity,) = MONOIDS[fold_of(op)].identity(op.dtype)
-            inits.append(full(before, identity, op.dtype, op.shape))
-            self.body.insert_arg(op.results[0].type, len(self.body.args))
+            (identity,) = MONOIDS[fold_of(op)].identity(result_of(op))
+            inits.append(full(before, identity, result_of(op), op.shape))
+            self.body.insert_arg(type_in_loop(op), len(self.body.args))
         if group.column is not None:
             step = group.column_step
             symbol = self.writer.symbol(group.column, step)
             Stream(self.scope, group, symbol).run()
-        ends = [self.scope.result(op) for op in placed]
+        ends = [self._handed_on(op) for op in placed]
         for op, carried in zip(folds, self.body.args[len(group.steps) :], strict=True):
             value = self.scope.result(op)
             for scaling in self.scalings[op]:
@@ -111,7 +121,7 @@ class _Loop:
             self.symbols,
             inits,
             [fold_of(op) for op in folds],
-            [op.results[0].type for op in placed],
+            [tensor_type(element_of(x).ir, op.shape) for x, op in zip(ends, placed, strict=False)],
             [cast("tuple[int, ...]", self.scope.result_rows(op)) for op in placed],
             Region(self.body),
         )
@@ -136,6 +146,11 @@ class _Loop:
                 if isinstance(op.location, UnknownLoc):
                     op.location = last.location
         self.outer.insert_ops_before(made, last)
+
+    def _handed_on(self, op: TensorOp) -> SSAValue:
+        """What a tile of rows gives of a result: rounded, or as it is where that is kept."""
+        value = self.scope.result(op)
+        return value if op in self.kept else self.scope.rounded(value, element_of(op.results[0]))
 
     def _leaves(self, op: TensorOp) -> bool:
         """Whether somebody outside of the group reads the result."""
@@ -171,9 +186,17 @@ class _Loop:
         for op in reversed(moved):
             op.detach()
             self.outer.insert_op_after(op, loop)
+        after = OpBuilder(Builder(InsertPoint.after(loop)).insert)
+        given: list[SSAValue] = []
         for op, result in zip(ends, results, strict=True):
-            result.name_hint = op.results[0].name_hint
-            op.results[0].replace_all_uses_with(result)
+            kept = op in self.kept
+            found = rounded_after(after, result, op, is_kept=kept)
+            for value in {result, found}:
+                value.name_hint = op.results[0].name_hint
+            op.results[0].replace_all_uses_with(found)
+            if kept:
+                read_wide(found, result)
+            given += [result, found]
         for op in gone:
             op.detach()
             op.operands = []
@@ -184,7 +207,7 @@ class _Loop:
                 op.erase()
         for op in gone:
             op.erase()
-        maps.forget(results)
+        maps.forget(given)
 
 
 def _is_one_tile(group: Group) -> bool:

@@ -22,12 +22,16 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.plan.widen import NARROW
 from mlc.passes.tensor.constants import splat
 
 
 def is_mean(runner: TensorOp, top: TensorOp, columns: int | None) -> bool:
-    """Whether a row value is the sum over so many columns divided by their number."""
-    if columns is None or is_strict(top) or top.dtype not in (F32, F64):
+    """
+    Whether a row value is the sum over so many columns divided by their number; that is exact in 16
+    bits, where a rounded one would be of another mean.
+    """
+    if columns is None or is_strict(top) or top.dtype not in (F32, F64, *NARROW):
         return False
     if not isinstance(top, ReduceOp) or not isinstance(runner, MulOp | DivOp):
         return False
@@ -38,7 +42,8 @@ def is_mean(runner: TensorOp, top: TensorOp, columns: int | None) -> bool:
     if found is None:
         return False
     wanted = columns if isinstance(runner, DivOp) else 1 / columns
-    return found.item() == runner.dtype.numpy.type(wanted).item()
+    rounded = runner.dtype.numpy.type(wanted).item()
+    return found.item() == rounded and (rounded == wanted or runner.dtype not in NARROW)
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.views import root
 from mlc.dialects.dims import shape_of
-from mlc.dialects.dtypes import BOOL, DType
+from mlc.dialects.dtypes import F32
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.tensor.comparison import CompareOp, SelectOp
+from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, SelectOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.letters import ALPHABET, split
@@ -30,6 +30,8 @@ from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
+from mlc.passes.plan.tiling.widths import converted, element_of
+from mlc.passes.plan.widen import NARROW
 from mlc.passes.tensor.constants import splat
 
 Terms = dict[tuple[float, SSAValue], TensorOp]
@@ -90,6 +92,9 @@ class _Absent:
     def number(self, value: SSAValue) -> float | None:
         """The number that is there, if it is known."""
         op = value.owner
+        if isinstance(op, ConvertOp) and op.dtype.is_inexact:
+            found = self.number(op.x)
+            return None if found is None else float(op.dtype.numpy.type(found))
         if isinstance(op, SelectOp) and op.condition is self.mask.condition:
             found = splat(op.operands[2 if self.keeps else 1])
             return None if found is None else float(found)
@@ -104,6 +109,8 @@ class _Absent:
             return self.number(op.result) == 0.0
         if op.IS_EXPONENTIAL:
             return self._is_term(op)
+        if isinstance(op, ConvertOp):
+            return op.dtype.is_inexact and self.is_zero(op.x)
         if isinstance(op, NegOp) or (isinstance(op, DivOp) and self.group.is_wide(op)):
             return self.is_zero(op.operands[0])
         return isinstance(op, MulOp) and any(self.is_zero(x) for x in op.operands)
@@ -137,19 +144,21 @@ def is_needed(scope: TileScope, masked: Masked, before: Callable[[TensorOp], SSA
     """
     b = scope.b
     mask = _source_tile(scope, masked.mask, 0)
-    found = [_any(b, mask if masked.keeps else _is(b, mask, "eq", 0, BOOL))]
+    found = [_any(b, mask if masked.keeps else _is(b, mask, "eq", 0))]
     for top, _ in masked.tops:
         scope.bind(top, before(top))
     for (number, _), exponential in masked.terms.items():
         difference = cast("SubOp", exponential.operands[0].owner)
         value = _source_tile(scope, difference, 1)
-        given = full(b, number, difference.dtype, shape_of(value.type))
+        if element_of(value) in NARROW:  # as the trip reads it
+            value = converted(b, value, F32)
+        given = full(b, number, element_of(value), shape_of(value.type))
         term = b(type(exponential), b(SubOp, given, value))
-        found.append(_any(b, _is(b, term, "ne", 0.0, difference.dtype)))
+        found.append(_any(b, _is(b, term, "ne", 0.0)))
     for top, number in masked.tops:
         if (number, top.results[0]) not in masked.terms:  # which says so, too
-            above = _is(b, before(top), "ge", number, top.dtype)
-            found.append(_any(b, _is(b, above, "eq", 0, BOOL)))
+            above = _is(b, before(top), "ge", number)
+            found.append(_any(b, _is(b, above, "eq", 0)))
     needed = found[0]
     for other in found[1:]:
         needed = b(AddOp, needed, other)  # or
@@ -167,8 +176,8 @@ def _source_tile(scope: TileScope, op: TensorOp, number: int) -> SSAValue:
     return scope.tile(value, rows)
 
 
-def _is(b: OpBuilder, x: SSAValue, predicate: str, number: float, dtype: DType) -> SSAValue:
-    return b(CompareOp, x, full(b, number, dtype, shape_of(x.type)), predicate=predicate)
+def _is(b: OpBuilder, x: SSAValue, predicate: str, number: float) -> SSAValue:
+    return b(CompareOp, x, full(b, number, element_of(x), shape_of(x.type)), predicate=predicate)
 
 
 def _any(b: OpBuilder, x: SSAValue) -> SSAValue:

@@ -28,6 +28,7 @@ from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.tiling.online_reduction import Walks
 from mlc.passes.plan.tiling.skipping import Masked, masked_walk
 from mlc.passes.plan.tiling.tile_groups import Group
+from mlc.passes.plan.tiling.widths import type_in_loop
 
 TILES = 32  # at least so many per kernel, where there are rows enough: for threads to share
 MIN_TILE_BYTES = 16384  # below it the phases' beginnings cost more than what caches save
@@ -151,7 +152,7 @@ def _cut(group: Group, masked: bool, states: int, target: CpuTarget) -> _Cut | N
     column = estimate(group.column)
     # bytes of the largest value at one row and column: it may have further axes
     wide = (op for op in group.ops if group.is_wide(op))
-    each = max((estimate(bytes_of(op.results[0].type)) for op in wide), default=0)
+    each = max((estimate(bytes_of(type_in_loop(op))) for op in wide), default=0)
     each = max(each // (math.prod(sizes) * column), 1)
     carried = max(states // math.prod(sizes), 1)
     rows = min(target.l2_bytes // (4 * LEAST_COLUMNS * each), target.l2_bytes // (2 * carried))
@@ -186,9 +187,7 @@ def _price_of_columns(
     found = Walks(group, maps)
     walks = found.count
     masked = {n: mask for n in range(1, walks + 1) if (mask := masked_walk(group, found.sums(n)))}
-    states = sum(
-        estimate(bytes_of(op.results[0].type)) for op in group.ops if group.sums_columns(op)
-    )
+    states = sum(estimate(bytes_of(type_in_loop(op))) for op in group.ops if group.sums_columns(op))
     cut = _cut(group, bool(masked), states, target)
     if cut is None:
         return None
@@ -241,7 +240,7 @@ def _price_of_both_ways(
         return None
     sums = group.narrow
     masked = masked_walk(group, sums)
-    states = sum(estimate(bytes_of(op.results[0].type)) for op in sums)
+    states = sum(estimate(bytes_of(type_in_loop(op))) for op in sums)
     cut = _cut(group, masked is not None, states, target)
     if cut is None:
         return None
@@ -292,7 +291,7 @@ def _of_both_ways(
     count, columns = _trips(group)
     outer = math.prod(estimate(size) for size in group.rows[:-1])
     alone, trips = count * columns, outer * count * columns
-    held = sum(estimate(bytes_of(op.results[0].type)) for op in ops if not group.is_wide(op))
+    held = sum(estimate(bytes_of(type_in_loop(op))) for op in ops if not group.is_wide(op))
     given = sum(estimate(bytes_of(value.type)) for value in _outside(group, maps))
     each = alone * held // (columns or 1)  # a tile of rows, or of columns, in each trip
     near = level_of((held + given) // max(outer, 1), target)

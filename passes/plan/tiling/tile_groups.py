@@ -25,6 +25,7 @@ from mlc.dialects.tensor.window import Windowed
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import estimate, stored_bytes
 from mlc.passes.plan.fusion.block_graph import BlockGraph, ConvexSet, all_readers
+from mlc.passes.plan.tiling.widths import is_widened
 
 MIN_COLUMNS = 256  # of values that are not stored; fewer are whole in each tile
 OPS = 96  # per group; bounds the compile time of one loop
@@ -353,7 +354,9 @@ def may_fold(op: TensorOp) -> bool:
     """Whether partial results of tiles combine to the result, and no less exactly."""
     if fold_of(op) not in FOLDS or not isinstance(op, Reduction):
         return False
-    return op.summand() == op.dtype and op.dtype.kind != "bool" and not _is_ordered(op)
+    if op.dtype.kind == "bool" or _is_ordered(op):
+        return False
+    return op.summand() == op.dtype or is_widened(op)
 
 
 def finds_position(op: TensorOp) -> bool:

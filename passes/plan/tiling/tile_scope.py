@@ -9,13 +9,20 @@ from xdsl.ir import Block, Operation, SSAValue
 from mlc.dialects.analysis.axes import BLOCKED, AxisMaps
 from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
-from mlc.dialects.dtypes import I64
+from mlc.dialects.dtypes import I64, DType
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, full
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.dialects.tensor.tiles import TileOp
+from mlc.passes.plan.tiling.widths import (
+    as_it_was,
+    converted,
+    element_of,
+    operands_in_loop,
+    widened_from,
+)
 from mlc.passes.tensor.constants import splat
 
 Rows = tuple[int | None, ...]
@@ -50,6 +57,7 @@ class TileScope:
         self.outer = outer
         self.tiles: dict[tuple[SSAValue, Rows], SSAValue] = {}
         self.bound: set[SSAValue] = set()
+        self._conversions: dict[tuple[SSAValue, DType], SSAValue] = {}
 
     def bind(self, op: TensorOp, value: SSAValue) -> None:
         """From here on this is what the member's result is."""
@@ -84,6 +92,11 @@ class TileScope:
 
     def tile(self, value: SSAValue, rows: Rows) -> SSAValue:
         """The tile of a value; the value itself where all of it is wanted."""
+        value = as_it_was(value)
+        if (narrow := widened_from(value)) is not None:
+            assert isinstance(value.owner, ConvertOp)
+            part = self.tile(narrow, self.maps.axes_in(value.owner, 0, rows))
+            return self._converted(part, element_of(value))
         found = self.tiles.get((value, rows))
         if found is not None:
             return found
@@ -178,6 +191,20 @@ class TileScope:
             start = self.b(ConvertOp, start, declared=tensor_type(op.dtype.ir, ()))
         return self.b(AddOp, inside, broadcast_to(self.b, start, shape))
 
+    def rounded(self, tile: SSAValue, dtype: DType) -> SSAValue:
+        """A tile in a narrower dtype, once, where the tile is made."""
+        if element_of(tile) is dtype:
+            return tile
+        if self.outer is not None and tile.owner.parent is self.outer.block:
+            return self.outer.rounded(tile, dtype)
+        return self._converted(tile, dtype)
+
+    def _converted(self, tile: SSAValue, dtype: DType) -> SSAValue:
+        found = self._conversions.get((tile, dtype))
+        if found is None:
+            found = self._conversions[tile, dtype] = converted(self.b, tile, dtype)
+        return found
+
     def shape(self, op: TensorOp) -> Shape:
         """The tile shape of a member's result."""
         return self._shape(op.results[0], self.result_rows(op))
@@ -191,7 +218,10 @@ class TileScope:
 
     def clone(self, op: TensorOp, operands: Sequence[SSAValue], rows: Rows) -> SSAValue:
         """The op on tiles."""
-        kind = tensor_type(tensor_of(op.results[0]).element_type, self._shape(op.results[0], rows))
+        operands, dtype = operands_in_loop(self.b, op, operands, self.rounded)
+        if isinstance(op, ConvertOp) and element_of(operands[0]) is dtype:
+            return operands[0]
+        kind = tensor_type(dtype.ir, self._shape(op.results[0], rows))
         new = op.on(operands, kind)
         self.block.add_op(new)
         return new.results[0]

@@ -193,3 +193,27 @@ module attributes {mlc.no_tile_loops} {
     func.return %p : tensor<4096x1024xf32>
   }
 }
+
+// -----
+
+// Of 16 bits values of a loop are f32: what it reads is converted there, rounded is what it hands on.
+// The maximum of a row, which another op reads, is handed on in f32, and rounded outside for others.
+// CHECK-LABEL: @narrow
+// CHECK: %[[TOP:.*]], %[[OUT:.*]] = mlc.tiles (%[[I:.*]] in 4096 step {{[0-9]+}}) -> (tensor<4096xf32> at (0), tensor<4096x1024xbf16> at (0)) {
+// CHECK: %[[TILE:.*]] = mlc.tile %x[%[[I]]] at (0) : tensor<4096x1024xbf16>
+// CHECK: %[[WIDE:.*]] = mlc.convert %[[TILE]] : {{.*}} -> tensor<[[N:[0-9]+]]x1024xf32>
+// CHECK: mlc.reduce "sum" "ab->a" %{{.*}} : tensor<[[N]]x1024xf32> -> tensor<[[N]]xf32>
+// CHECK: mlc.convert %{{.*}} : tensor<[[N]]x1024xf32> -> tensor<[[N]]x1024xbf16>
+// CHECK: mlc.convert %[[TOP]] {mlc.wide} : tensor<4096xf32> -> tensor<4096xbf16>
+func.func @narrow(%x: tensor<4096x1024xbf16>) -> (tensor<4096x1024xbf16>, tensor<bf16>) {
+  %m = mlc.reduce "max" "ab->a" %x : tensor<4096x1024xbf16> -> tensor<4096xbf16>
+  %mb = mlc.broadcast "a->ab" %m : tensor<4096xbf16> -> tensor<4096x1024xbf16>
+  %d = mlc.sub %x, %mb : tensor<4096x1024xbf16>
+  %e = mlc.exp %d : tensor<4096x1024xbf16>
+  %s = mlc.reduce "sum" "ab->a" %e : tensor<4096x1024xbf16> -> tensor<4096xbf16>
+  %sb = mlc.broadcast "a->ab" %s : tensor<4096xbf16> -> tensor<4096x1024xbf16>
+  %p = mlc.div %e, %sb : tensor<4096x1024xbf16>
+  %t = mlc.scan "sum" "forward" "inclusive" 0 %m : tensor<4096xbf16> -> tensor<4096xbf16>
+  %u = mlc.reduce "max" "a->" %t : tensor<4096xbf16> -> tensor<bf16>
+  func.return %p, %u : tensor<4096x1024xbf16>, tensor<bf16>
+}
