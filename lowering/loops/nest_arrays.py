@@ -123,8 +123,19 @@ class NestArrays(KernelScope):
 
 
 def _fold(s: NestArrays, op: Reduction) -> _Fold:
-    strict = s.b.numerics == "strict" and op.order() == "in lanes"
-    return (_FoldInLanes if strict else _Fold)(s, op)
+    if s.b.numerics == "strict" and op.order() == "in lanes":
+        return _FoldInLanes(s, op)
+    is_fresh = s.b.numerics != "strict" and any(_is_written(s, x) for x in op.operands)
+    return (_FoldOfFresh if is_fresh else _Fold)(s, op)
+
+
+def _is_written(s: NestArrays, value: SSAValue) -> bool:
+    """Whether elements of a value are read where the nest writes."""
+    if value in s.inputs:
+        return s.inputs[value] in s.outputs
+    return isinstance(value.owner, TensorOp) and any(
+        _is_written(s, x) for x in value.owner.operands
+    )
 
 
 class _Fold(ReductionNest):
@@ -207,6 +218,31 @@ class _Fold(ReductionNest):
             self.found = found
         else:
             e.store(found, self.target, tuple(at))
+
+
+class _FoldOfFresh(_Fold):
+    """
+    Of what the nest has just written, an element at a time: the last elements are read so as well.
+    A vector that holds such an element waits until all of it lies in level 1, and what is summed
+    up before it would wait with it.
+    """
+
+    WHOLE_VECTORS = True
+
+    def reduce_range(
+        self, fixed: dict[int, Position], order: Sequence[int], low: Index, high: Index
+    ) -> State:
+        b, lanes = self.b, self.lanes
+        if lanes == 1 or len(order) > 1 or self.in_turn:
+            return super().reduce_range(fixed, order, low, high)
+        end = b.add(low, b.mul(b.div(b.sub(high, low), lanes), lanes))
+        whole = super().reduce_range(fixed, order, low, end)
+
+        def one(i: Index, *state: SSAValue) -> Sequence[SSAValue]:
+            at = {**fixed, self.vector: Position(i)}
+            return self.step(self.s.lanes(1), [at[g] for g in range(len(at))], state)
+
+        return tuple(b.loop(end, high, 1, one, whole))
 
 
 class _FoldInLanes(_Fold, LanesNest):

@@ -61,6 +61,9 @@ class Fold:
 class ReductionNest:
     """The loops of one reduction kernel."""
 
+    WHOLE_VECTORS = False
+    """Whether walks along the vector's axis take whole vectors alone."""
+
     def __init__(self, s: KernelScope) -> None:
         assert s.nest is not None
         assert s.nest.reduction is not None
@@ -208,7 +211,7 @@ class ReductionNest:
 
         def body(i: Index, mask: SSAValue | None, c: tuple[SSAValue, ...]) -> Sequence[SSAValue]:
             here = {**at, self.vector: Position(i, 1)}
-            e = self.s.lanes(self.lanes, mask)
+            e = self.s.lanes(self.lanes, None if self.WHOLE_VECTORS else mask)
             return self.step(e, [here[g] for g in range(len(self.axes.groups))], c)
 
         def part(start: Index, end: Index, c: Sequence[SSAValue]) -> Sequence[SSAValue]:

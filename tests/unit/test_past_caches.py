@@ -72,3 +72,31 @@ def test_values_wherever_results_begin(
         assert f(x, y) is x
         np.testing.assert_array_equal(x, expected)
         assert ("nontemporal" in f.lower(x, y).text("plan")) == (x.size > 0)
+
+
+def normed(x: Array, g: Array) -> Array:
+    d = x - x.mean(-1, keepdims=True)
+    return d / np.sqrt((d * d).mean(-1, keepdims=True) + 1e-5) * g
+
+
+def test_tiles_of_what_leaves_the_caches() -> None:
+    """The last phase of a loop stores past the caches what all trips together write."""
+    text = plan(normed, spec(16384, 1024), spec(1024))
+    assert "mlc.tiles" in text
+    assert text.count("nontemporal(0)") == 1
+    assert "nontemporal" not in plan(normed, spec(1024, 1024), spec(1024))
+    assert "nontemporal" not in plan(
+        lambda x, g: normed(x, g).sum(0), spec(16384, 1024), spec(1024)
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_values_of_tiles(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(past_caches, "SHARE_BYTES", 0)
+    r = np.random.default_rng(0)
+    x, g = r.random((515, 256), dtype=np.float32), r.random(256, dtype=np.float32)
+    f = mlc.compile(threads=threads)(normed)
+    np.testing.assert_allclose(f(x, g), normed(x, g), rtol=1e-5, atol=1e-6)
+    text = f.lower(x, g).text("plan")
+    assert "mlc.tiles" in text
+    assert "nontemporal(0)" in text

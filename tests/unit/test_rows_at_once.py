@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -50,19 +52,46 @@ def test_bits_do_not_depend_on_neighbours_and_threads(target: str) -> None:
 
 @pytest.mark.parametrize(("target", "rows"), [("avx2", 4), ("avx512", 4), ("neon", 4)])
 def test_how_many(target: str, rows: int) -> None:
-    text = planned(lambda x, v: x @ v, spec(1000, 300), spec(300), target=target).text("plan")
+    text = planned(lambda x, v: x @ v, spec(200, 300), spec(300), target=target).text("plan")
     assert f"rows({rows})" in text
     few = planned(lambda x, v: x @ v, spec(3, 300), spec(300), target=target).text("plan")
-    heavy = planned(lambda x: np.exp(x).sum(axis=1), spec(1000, 300), target=target).text("plan")
+    heavy = planned(lambda x: np.exp(x).sum(axis=1), spec(200, 300), target=target).text("plan")
     assert "rows" not in few
     assert "rows" not in heavy
 
 
 def test_two_rows_where_a_vector_holds_two() -> None:
-    x = spec(1000, 300, dtype="f64")
+    x = spec(100, 300, dtype="f64")
     assert "rows(2)" in planned(lambda x: x.sum(axis=1), x, target="neon").text("plan")
 
 
 def test_strict_takes_one_row_after_the_other() -> None:
-    levels = planned(lambda x: x.sum(axis=1), spec(1000, 300), target="avx2", numerics="strict")
+    levels = planned(lambda x: x.sum(axis=1), spec(200, 300), target="avx2", numerics="strict")
     assert "rows" not in levels.text("plan")
+
+
+def test_long_rows_from_memory_are_one_stream() -> None:
+    """What fits level 2 may be read in any order, and so may rows of a few lines."""
+
+    def rows(*shape: int) -> bool:
+        return "rows(" in planned(lambda x: x.sum(axis=1), spec(*shape), target="avx512").text(
+            "plan"
+        )
+
+    assert rows(512, 256)
+    assert not rows(65536, 256)
+    assert rows(65536, 48)
+
+
+def test_a_tile_comes_from_afar_once() -> None:
+    """Of a tile loop's phases the first one reads what the others then find in level 2."""
+
+    def variances(x: np.ndarray) -> np.ndarray:
+        d = x - x.mean(1, keepdims=True)
+        return (d * d).mean(1)
+
+    text = planned(variances, spec(16384, 1024), target="avx512").text("plan")
+    first, second = re.findall(r"mlc\.reduce.*?schedule = ([^>]*)", text, re.DOTALL)
+    assert "mlc.tiles" in text
+    assert "rows" not in first
+    assert "rows(4)" in second

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import Nest
+from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import CpuTarget
-from mlc.dialects.tensor.op import tensor_of
-from mlc.dialects.tensor.tiles import is_phase
+from mlc.dialects.tensor.control import YieldOp
+from mlc.dialects.tensor.op import bytes_of, tensor_of
+from mlc.dialects.tensor.tiles import TilesOp, bounds_of, is_phase
 from mlc.dialects.tile.nest_words import Nontemporal
 
 SHARE_BYTES = 8 << 20
@@ -28,20 +32,45 @@ def with_nontemporal(
     it would have left them when the last is written. Nobody but the caller reads it; what other
     kernels read would come from memory. Measured: docs/measurements.md, Stores past the caches.
     """
-    if schedule.lanes == 1 or schedule.turn is not None or is_phase(kernel):
+    if schedule.lanes == 1 or schedule.turn is not None:
         return schedule
     widths = [dtype_of(tensor_of(x).element_type).bytes for x in kernel.outs]
     if any(8 * width * schedule.lanes < target.vector_bits for width in widths):
         return schedule  # parts of a register; lines are written in pieces
-    if not all(_is_returned(x) for x in kernel.outs):
+    wholes = [_returned(x) for x in kernel.outs]
+    if None in wholes:
         return schedule
     held = min(target.l3_bytes, target.cores * SHARE_BYTES)
+    if is_phase(kernel):
+        passes = _moved_by_all(kernel, wholes) > held
+        return schedule.having(Nontemporal(0)) if passes else schedule
     moved = kernel.moved.constant
     if moved is None and nest.weight >= MOST_WEIGHT:
         return schedule
     return schedule if moved is not None and moved <= held else schedule.having(Nontemporal(held))
 
 
-def _is_returned(value: SSAValue) -> bool:
-    """Whether the caller alone reads it."""
-    return all(isinstance(use.operation, func.ReturnOp) for use in value.uses)
+def _moved_by_all(kernel: KernelOp, wholes: Sequence[SSAValue | None]) -> int:
+    """Bytes that a phase moves in all trips, by its results; 0 where sizes are open."""
+    bounds = bounds_of(kernel)
+    tiles = sum((bytes_of(x.type) for x in kernel.outs), Dim.const(0)).substitute(bounds).constant
+    whole = sum((bytes_of(x.type) for x in wholes if x is not None), Dim.const(0)).constant
+    moved = kernel.moved.substitute(bounds).constant
+    return moved * whole // tiles if moved and whole and tiles else 0
+
+
+def _returned(value: SSAValue) -> SSAValue | None:
+    """
+    What the caller alone reads of a kernel's result: itself, or the result of tile loops whose tile
+    it is; None where somebody else reads it.
+    """
+    uses = list(value.uses)
+    if all(isinstance(use.operation, func.ReturnOp) for use in uses):
+        return value
+    loop = uses[0].operation.parent_op()
+    if len(uses) > 1 or not isinstance(uses[0].operation, YieldOp) or not isinstance(loop, TilesOp):
+        return None
+    placed = uses[0].index
+    if placed >= len(loop.placed) or loop.monoids[placed]:
+        return None
+    return _returned(loop.placed[placed])

@@ -32,9 +32,10 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.target.attribute import cpu_of, target_of
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import bytes_of, tensor_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import ContractOp, Product
+from mlc.dialects.tensor.tile import TileOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, is_phase
 from mlc.dialects.tile.nest_words import Flat, Rows, Unroll, Vector
 from mlc.dialects.tile.words import Grain, Words, grain_of
@@ -66,6 +67,9 @@ others: a state is loaded and stored once for so many summands."""
 
 AT_ONCE = 4
 """Rows that are walked at once along a reduced axis: their lanes are combined in one tree."""
+
+SHORT_VECTORS = 4
+"""Of rows that are walked so wherever they come from: they lie within few lines of one another."""
 
 AT_ONCE_VECTORS = 2
 """States of each: with those of the other rows they hide the time of an addition."""
@@ -135,7 +139,7 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         words = _words(kernel, nest, lanes, target)
         if words is not None:
             return Schedule(words)
-    if rows := _rows_at_once(nest, schedule):
+    if rows := _rows_at_once(nest, schedule, kernel, target):
         return schedule.having(Unroll(AT_ONCE_VECTORS), Rows(rows))
     rows = _streamed_rows(nest, schedule, target)
     return schedule.having(Rows(rows)) if rows else schedule
@@ -212,15 +216,38 @@ def _flat(nest: Nest, axis: int, lanes: int) -> int:
     return 0 if few or period > MOST_VECTORS else flat
 
 
-def _rows_at_once(nest: Nest, schedule: Schedule) -> int:
-    """Rows whose sums along a reduced axis are combined as one, where there are many; else 0."""
+def _rows_at_once(nest: Nest, schedule: Schedule, kernel: KernelOp, target: CpuTarget) -> int:
+    """
+    Rows whose sums along a reduced axis are combined as one, where there are many; else 0. Rows of
+    several lines that come from beyond level 2 are walked one by one: memory foresees one stream,
+    which several rows at once leave at each line.
+    """
     if nest.weight >= HEAVY or not joins_rows(nest, schedule.vector_axis, schedule.lanes):
         return 0
     if contiguous_votes(nest, of_points=True)[schedule.vector_axis] < 1:
         return 0
+    columns = product(nest.sizes[a] for a in _group_of(nest, schedule.vector_axis)).constant
+    is_short = columns is not None and columns < SHORT_VECTORS * schedule.lanes
+    if not is_short and _comes_from_afar(kernel, target):
+        return 0
     rows = min(AT_ONCE, schedule.lanes)
     count = product(nest.sizes[a] for a in _group_of(nest, nest.rank - 1)).constant
     return rows if count is not None and count >= 4 * rows else 0
+
+
+def _comes_from_afar(kernel: KernelOp, target: CpuTarget) -> bool:
+    """
+    Whether an input is larger than level 2, or a tile of such a one that no kernel has read before.
+    """
+    for x in kernel.inputs:
+        whole = x
+        if isinstance(x.owner, TileOp):
+            is_read = any(use.operation.is_before_in_block(kernel) for use in x.uses)
+            whole = x if is_read else x.owner.x
+        size = bytes_of(whole.type).constant
+        if size is None or size > target.l2_bytes:
+            return True
+    return False
 
 
 def _streamed_rows(nest: Nest, schedule: Schedule, target: CpuTarget) -> int:
