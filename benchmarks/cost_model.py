@@ -1,5 +1,5 @@
 """
-The cost model beside the clock: every kernel of a set of programs, every program, and pairs of plans.
+The cost model beside the clock: kernels of a set of programs, the programs, and pairs of plans.
 
     python -m benchmarks.cost_model --threads 1
     python -m benchmarks.cost_model --threads 1 --quick     without the largest size
@@ -147,12 +147,6 @@ def pairs(found: Sequence[Case], target: CpuTarget, threads: int) -> Table:
     return table
 
 
-def best_rates(*measured: CpuTarget) -> CpuTarget:
-    """The highest of each rate."""
-    best = {name: max(getattr(t, name) for t in measured) for name in probe.MEASURED_FIELDS}
-    return replace(measured[0], **best)
-
-
 def timed(which: str, plans: Sequence[str], options: Settings) -> tuple[list[Case], CpuTarget]:
     """A set of programs, and the machine as it was meanwhile."""
     before = probe.measure()
@@ -162,7 +156,7 @@ def timed(which: str, plans: Sequence[str], options: Settings) -> tuple[list[Cas
     for _ in range(options.rounds):
         for case in found:
             case.run(ROUND_S)
-    return found, best_rates(before, probe.measure())
+    return found, probe.best_rates(before, probe.measure())
 
 
 def print_all(found: Sequence[Case], target: CpuTarget, options: Settings) -> None:
