@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from benchmarks.kernels import KERNELS
 from benchmarks.zoo import SIZES, ZOO
 from mlc.dialects.target import CpuTarget
 from mlc.executable import compile_module
+from mlc.frontend.call.lowered import Lowered
 from mlc.options import Options
 from mlc.passes.report.report import KernelReport, plan_of
 from mlc.profile import Profiler
@@ -89,15 +91,20 @@ def cases(programs: Iterable[Program], fusions: Iterable[str], threads: int) -> 
     for name, size, function, arguments in programs:
         try:
             low = mlc.compile(threads=threads)(function).lower(*arguments)
-        except mlc.MlcError:
-            continue
-        for fusion in fusions:
-            options = Options(target=probe.host_target(), threads=threads, fusion=fusion)  # pyright: ignore[reportArgumentType]
-            executable = compile_module(low.module, low.signature, options)
-            profiler = Profiler(executable.levels, phases=threads == 1)
-            if profiler.count <= MOST_KERNELS:
-                given = low.arguments()
-                yield Case(name, size, fusion, profiler.plan, executable, given, profiler)
+            for fusion in fusions:
+                case = _compiled(name, size, fusion, low, threads)
+                if case.profiler is not None and case.profiler.count <= MOST_KERNELS:
+                    case.run(0.0)
+                    yield case
+        except mlc.MlcError as error:
+            print(f"{name} {size} is left out: {error}", file=sys.stderr)
+
+
+def _compiled(name: str, size: str, fusion: str, low: Lowered, threads: int) -> Case:
+    options = Options(target=probe.host_target(), threads=threads, fusion=fusion)  # pyright: ignore[reportArgumentType]
+    executable = compile_module(low.module, low.signature, options)
+    profiler = Profiler(executable.levels, phases=threads == 1)
+    return Case(name, size, fusion, profiler.plan, executable, low.arguments(), profiler)
 
 
 def store(found: Iterable[Case], rates: Mapping[str, float], path: Path) -> None:

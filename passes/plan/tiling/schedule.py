@@ -114,7 +114,7 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     if nest.order != "any":
         lanes = min(lanes, LANES)
     if nest.reduction is None:
-        axis, unroll = len(nest.sizes) - 1, 2 if nest.weight < 8 else 1
+        axis, unroll = _innermost(nest), 2 if nest.weight < 8 else 1
         turned = with_turns(_of_vectors(lanes, axis, unroll, grain), kernel, nest, target)
         return with_nontemporal(turned, kernel, nest, target)
     axis = vector_axis(nest)
@@ -139,6 +139,12 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         return schedule.having(Unroll(AT_ONCE_VECTORS), Rows(rows))
     rows = _streamed_rows(nest, schedule, target)
     return schedule.having(Rows(rows)) if rows else schedule
+
+
+def _innermost(nest: Nest) -> int:
+    """The last axis that may have several elements: an axis of one has no other lane to fill."""
+    several = (axis for axis, size in enumerate(nest.sizes) if size.constant != 1)
+    return max(several, default=len(nest.sizes) - 1)
 
 
 def cpu_schedules(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> Iterator[Schedule]:
