@@ -16,11 +16,10 @@ from mlc.cached_property import cached_property
 from mlc.dialects.analysis.access import Access, Nest, nest_of, whole_of
 from mlc.dialects.analysis.transposed_reads import turned_inputs
 from mlc.dialects.dims import product, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts
-from mlc.dialects.tensor.op import OpaqueOp, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
@@ -223,7 +222,7 @@ class _Rows:
         if access.argument in self._turned:
             return self.loops.turned_cycles * lanes
         argument = self.kernel.inputs[access.argument]
-        bytes_apart = abs(stride) * dtype_of(tensor_of(argument).element_type).bytes
+        bytes_apart = abs(stride) * element_dtype(argument).bytes
         loops = self.loops
         apart = bytes_apart >= self.target.cache_line_bytes
         each = max(loops.apart_cycles, loops.strided_cycles) if apart else loops.strided_cycles

@@ -18,7 +18,6 @@ from xdsl.ir import Block, SSAValue
 from mlc.dialects.analysis.nests import HELD, is_number, loop_of
 from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
 from mlc.dialects.dims import Dim, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts
@@ -27,7 +26,7 @@ from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import AddOp, Elementwise
 from mlc.dialects.tensor.letters import split
-from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
+from mlc.dialects.tensor.op import TensorOp, bytes_of, element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
@@ -238,7 +237,7 @@ class _Trips:
         sizes = [self._size(dim) for dim in shape]
         along = next((n for n in reversed(sizes) if n != 1), 1)
         rows = prod(sizes) // max(along, 1)
-        lanes = self.target.lanes(8 * dtype_of(tensor_of(value).element_type).bytes)
+        lanes = self.target.lanes(8 * element_dtype(value).bytes)
         vector = self._element(value, lanes, len(shape) - 1) + self.loops.store_cycles
         vectors = ceil(along / lanes)
         end = (along % lanes != 0) * self.loops.masked_store_cycles
@@ -325,7 +324,7 @@ class _Trips:
         behind = shape_of(whole.type)[along + 1 :] if along >= 0 else ()
         strided = any(dim != Dim.const(1) for dim in behind) and len(shape) > 1
         if strided and lanes > 1:
-            item = dtype_of(tensor_of(whole).element_type).bytes
+            item = element_dtype(whole).bytes
             apart = prod(self._size(dim) for dim in behind) * item >= self.target.cache_line_bytes
             return (self.loops.apart_cycles if apart else self.loops.strided_cycles) * lanes
         return self.loops.load_issue_cycles
@@ -351,7 +350,7 @@ def _known(op: TensorOp, values: Values) -> int | None:
     given = [values.get(x) for x in op.operands]
     if None in given or not given:
         return None
-    types = [dtype_of(tensor_of(x).element_type).numpy for x in op.operands]
+    types = [element_dtype(x).numpy for x in op.operands]
     arrays = [np.asarray(x, dtype=kind) for x, kind in zip(given, types, strict=True)]
     with np.errstate(all="ignore"):
         return int(op.reference(*arrays))

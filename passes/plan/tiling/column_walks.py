@@ -13,14 +13,14 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of, tensor_type
-from mlc.dialects.dtypes import BOOL, I64, dtype_of
+from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.tensor.comparison import CompareOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import INDEX, IfOp, YieldOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp, ExpOp, MulOp, SubOp
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.monoid import MONOIDS
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import ReduceOp, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, broadcast_to
 from mlc.dialects.tensor.tile import tile_size
@@ -365,13 +365,13 @@ def _difference(
 
 def _finite(b: OpBuilder, top: SSAValue) -> SSAValue:
     """A maximum, 0 where it is -inf."""
-    dtype, shape = dtype_of(tensor_of(top).element_type), shape_of(top.type)
+    dtype, shape = element_dtype(top), shape_of(top.type)
     return b(SelectOp, _is_lowest(b, top, top), full(b, 0.0, dtype, shape), top)
 
 
 def _is_lowest(b: OpBuilder, top: SSAValue, like: SSAValue) -> SSAValue:
     """Whether a maximum is -inf, in the shape of what is made of it."""
-    dtype, shape = dtype_of(tensor_of(top).element_type), shape_of(top.type)
+    dtype, shape = element_dtype(top), shape_of(top.type)
     found = b(CompareOp, top, full(b, -math.inf, dtype, shape), predicate="eq")
     if shape == shape_of(like.type):
         return found

@@ -6,10 +6,9 @@ from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import Nest
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import CpuTarget
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.nest_words import Nontemporal
 
@@ -30,7 +29,7 @@ def with_nontemporal(
     """
     if schedule.lanes == 1 or schedule.turn is not None or is_phase(kernel):
         return schedule
-    widths = [dtype_of(tensor_of(x).element_type).bytes for x in kernel.outs]
+    widths = [element_dtype(x).bytes for x in kernel.outs]
     if any(8 * width * schedule.lanes < target.vector_bits for width in widths):
         return schedule  # parts of a register; lines are written in pieces
     if not all(_is_returned(x) for x in kernel.outs):

@@ -27,12 +27,11 @@ from mlc.dialects.analysis.flat_rows import (
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.analysis.shares import DYNAMIC, dealt_trips
 from mlc.dialects.dims import Dim, product, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.target.attribute import cpu_of, target_of
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, is_phase
@@ -333,7 +332,7 @@ def _widest(kernel: KernelOp, nest: Nest | None) -> int:
     """Bytes of the widest element that the inner loop touches."""
 
     def element_bytes(value: SSAValue) -> int:
-        return dtype_of(tensor_of(value).element_type).bytes
+        return element_dtype(value).bytes
 
     inner = (
         {a.argument for a in nest.accesses if not a.per_result and _moves(a, nest)}
