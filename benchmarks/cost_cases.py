@@ -53,6 +53,7 @@ class Case:
     seconds: list[float] = field(default_factory=list[float])  # of each kernel, per call
     runs: list[int] = field(default_factory=list[int])
     call_s: float = math.inf
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def run(self, seconds: float) -> None:
         """Some calls of the program and some of its profiled twin."""
@@ -70,7 +71,7 @@ class Case:
 
     def kernels(self, target: CpuTarget, threads: int) -> list[KernelReport]:
         """What has a clock, in the order of `seconds`."""
-        plan = plan_of(self.plan, target, {}, threads)
+        plan = plan_of(self.plan, target, self.sizes, threads)
         return [part for k in plan.kernels for part in (threads == 1 and k.phases) or (k,)]
 
 
@@ -104,7 +105,9 @@ def _compiled(name: str, size: str, fusion: str, low: Lowered, threads: int) -> 
     options = Options(target=probe.host_target(), threads=threads, fusion=fusion)  # pyright: ignore[reportArgumentType]
     executable = compile_module(low.module, low.signature, options)
     profiler = Profiler(executable.levels, phases=threads == 1)
-    return Case(name, size, fusion, profiler.plan, executable, low.arguments(), profiler)
+    found = Case(name, size, fusion, profiler.plan, executable, low.arguments(), profiler)
+    found.sizes = executable.levels.known_sizes({})
+    return found
 
 
 def store(found: Iterable[Case], rates: Mapping[str, float], path: Path) -> None:
@@ -112,7 +115,7 @@ def store(found: Iterable[Case], rates: Mapping[str, float], path: Path) -> None
     rows = [
         {
             "name": c.name, "size": c.size, "fusion": c.fusion, "plan": str(c.plan),
-            "seconds": c.seconds, "runs": c.runs, "call_s": c.call_s,
+            "seconds": c.seconds, "runs": c.runs, "call_s": c.call_s, "sizes": dict(c.sizes),
         }
         for c in found
     ]  # fmt: skip
@@ -125,7 +128,7 @@ def stored(path: Path) -> tuple[list[Case], Mapping[str, float]]:
     found = [
         Case(
             row["name"], row["size"], row["fusion"], parse_text(row["plan"], path.name),
-            seconds=row["seconds"], runs=row["runs"], call_s=row["call_s"],
+            seconds=row["seconds"], runs=row["runs"], call_s=row["call_s"], sizes=row["sizes"],
         )
         for row in read["cases"]
     ]  # fmt: skip

@@ -183,7 +183,7 @@ PROBES = (
     Probe("extreme_fold_cycles", (positions, ((2, 480),)), (positions, ((12, 80),))),
     Probe("few_rows_vector_cycles", (column_sums, ((16, 64),)), (column_sums, ((16, 192),))),
     Probe("down_step_cycles", (column_sums, ((16, 64),)), (column_sums, ((48, 64),))),
-    Probe("many_rows_vector_cycles", (column_sums, ((256, 16),)), (column_sums, ((256, 32),))),
+    Probe("many_rows_vector_cycles", (column_sums, ((256, 64),)), (column_sums, ((512, 64),))),
     Probe("short_loop_cycles", (column_maxima, ((4, 16, 32),)), (halved, ((2, 2, 16, 32),))),
     Probe("iota_cycles", (shifted, ((1536,),)), (numbered, ((1536,),))),
     Probe("strided_cycles", (every_third, ((768,),)), (every_third, ((3072,),))),

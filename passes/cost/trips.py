@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.analysis.nests import HELD, is_number, loop_of
-from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
+from mlc.dialects.analysis.trips import trips_of
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
@@ -24,7 +24,7 @@ from mlc.dialects.target.loop_costs import LoopCosts
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
-from mlc.dialects.tensor.elementwise import AddOp, Elementwise
+from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import TensorOp, bytes_of, element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
@@ -32,15 +32,12 @@ from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.cost.chains import Chains, Values, straight
+from mlc.passes.cost.chains import Chains, Values
+from mlc.passes.cost.counts import guessed
 from mlc.passes.cost.ops import op_cycles
 from mlc.passes.cost.sizes import assumed
 from mlc.passes.cost.streams import spread
 from mlc.passes.cost.work import ATTO, Work, seconds
-
-FORETOLD_TRIPS = 8
-"""Of `while` in another loop: of branches back 88 of 100 are
-taken. SOURCE: Ball, Larus, "Branch prediction for free", PLDI 1993"""
 
 COPIES = 4
 """States of a sum that one loop adds to side by side, as the lowering of nests has them."""
@@ -128,12 +125,12 @@ class _Trips:
 
     def count(self, op: ControlOp, values: Values) -> int:
         """How often a loop runs."""
-        if not isinstance(op, ForOp):
-            return FORETOLD_TRIPS if _is_inner(op) else UNKNOWN_TRIPS
-        known = trips_of(op)
-        if known is not None:
-            return max(self._size(known), 0)
-        return max(values.get(op.count, _guessed(op)), 0)
+        if isinstance(op, ForOp):
+            if (size := trips_of(op)) is not None:
+                return max(self._size(size), 0)
+            if (known := values.get(op.count)) is not None:
+                return max(known, 0)
+        return guessed(op, values)
 
     def of_loop(self, op: ControlOp, values: Values) -> float:
         """
@@ -181,7 +178,7 @@ class _Trips:
 
     def _branch(self, op: IfOp, values: Values) -> _Sum:
         """The branch that is taken, where that is known; else both as often, foretold or not."""
-        known = values.get(op.condition)
+        known = True if _stands_checked(op) else values.get(op.condition)
         if known is not None:
             chosen = op.blocks[not known]
             found = self.block(chosen, values)
@@ -368,41 +365,9 @@ def _follow(block: Block, values: Values) -> None:
                 values[op.results[0]] = known
 
 
-def _guessed(op: ForOp) -> int:
-    """
-    Of a loop whose count data decide: where its trips walk along an array from where data say, all
-    loops together see the array once.
-    """
-    around, number = op.parent_op(), op.body.block.args[0]
-    outer = trips_of(around) if isinstance(around, ControlOp) else Dim.const(1)
-    if outer is None or outer.constant is None:
-        return UNKNOWN_TRIPS
-    walked = (
-        shape_of(x.x.type)[0].constant
-        for x in straight(op.body.block)
-        if isinstance(x, DynamicSliceOp) and len(x.offsets) == 1 and _moves(x.offsets[0], number)
-    )
-    sizes = [size for size in walked if size is not None]
-    return max(min(sizes) // max(outer.constant, 1), 1) if sizes else UNKNOWN_TRIPS
-
-
-def _is_inner(op: ControlOp) -> bool:
-    """Whether a loop stands in another one."""
-    around = op.parent_op()
-    while isinstance(around, ControlOp):
-        if around.repeats:
-            return True
-        around = around.parent_op()
-    return False
-
-
-def _moves(index: SSAValue, number: SSAValue) -> bool:
-    """Whether an index is the trip's number and something that does not depend on it."""
-    op = index.owner
-    while isinstance(op, ReshapeOp | WithinOp):
-        index = op.operands[0]
-        op = index.owner
-    return index is number or (isinstance(op, AddOp) and any(x is number for x in op.operands))
+def _stands_checked(op: IfOp) -> bool:
+    """Whether the first branch is a loop whose indices were found to lie within their axes."""
+    return any(isinstance(x, WithinOp) and x.holds is not None for x in op.blocks[0].walk())
 
 
 def _is_asked(op: ForOp) -> bool:

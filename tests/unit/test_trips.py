@@ -14,9 +14,10 @@ import mlc
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.known import named_target
+from mlc.passes.cost.counts import FORETOLD_TRIPS
 from mlc.passes.cost.nests import nest_reads
 from mlc.passes.cost.traffic import traffic_of
-from mlc.passes.cost.trips import FORETOLD_TRIPS, nest_cycles, trip_cycles
+from mlc.passes.cost.trips import nest_cycles, trip_cycles
 from mlc.text import parse_text
 
 HEAD = """
