@@ -22,6 +22,7 @@ from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.numpy.creation import arange
+from mlc.frontend.trace.loops import scan
 from mlc.knobs import Fusion
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.prediction import predicted_seconds
@@ -119,6 +120,14 @@ def running(x: Any) -> Any:
     return np.cumsum(x, axis=-1)
 
 
+def chain_of_sums(x: Any) -> Any:
+    def step(last: Any, here: Any) -> Any:
+        found = here - last
+        return found, found
+
+    return scan(step, np.float64(0), x)
+
+
 def multiplied(x: Any, w: Any) -> Any:
     return x @ w
 
@@ -166,6 +175,7 @@ class Probe:
     figure: str
     few: Given
     many: Given
+    dtype: Any = np.float32
     kernel: int | None = None
     """The one that counts, of as many as there are ops. Between others: what it reads and writes
     begins where lines begin, which arguments and results of NumPy do not."""
@@ -190,11 +200,24 @@ PROBES = (
     Probe("apart_cycles", (column, ((64, 20),)), (column, ((256, 20),))),
     Probe("conflict_cycles", (every_page, ((1 << 14,),)), (every_page, ((1 << 16,),))),
     Probe("turned_cycles", (by_row, ((32, 32), (32, 32))), (turned, ((32, 32), (32, 32)))),
+    Probe("strided_f64_cycles", (every_third, ((768,),)), (every_third, ((1536,),)), np.float64),
+    Probe("apart_f64_cycles", (column, ((64, 20),)), (column, ((192, 20),)), np.float64),
+    Probe(
+        "conflict_f64_cycles", (every_page, ((1 << 13,),)), (every_page, ((1 << 15,),)), np.float64
+    ),
+    Probe(
+        "turned_f64_cycles",
+        (by_row, ((32, 32), (32, 32))),
+        (turned, ((32, 32), (32, 32))),
+        np.float64,
+    ),
     Probe("gathered_cycles", (picked, ((1024,), (-128,))), (picked, ((1024,), (-512,)))),
     Probe("gathered_row_cycles", (picked, ((32, 32), (-8,))), (picked, ((32, 32), (-32,)))),
     Probe("sort_cycles", (ordered, ((4, 256),)), (ordered, ((12, 256),))),
     Probe("argsort_cycles", (order, ((4, 256),)), (order, ((12, 256),))),
     Probe("scan_cycles", (running, ((4, 128),)), (running, ((12, 128),))),
+    Probe("scan_f64_cycles", (running, ((4, 128),)), (running, ((12, 128),)), np.float64),
+    Probe("add_latency_cycles", (chain_of_sums, ((200,),)), (chain_of_sums, ((600,),)), np.float64),
     Probe(
         "tile_epilogue_factor", (multiplied, ((48, 64), (64, 64))), (biased, ((48, 64), (64, 64)))
     ),
@@ -266,7 +289,7 @@ def _at(x: Any, offset: int) -> Any:
 class TimedLoops:
     """Programs that differ in little, timed."""
 
-    programs: Mapping[tuple[Program, tuple[Shape, ...], int | None], Timed]
+    programs: Mapping[tuple[Program, tuple[Shape, ...], Any, int | None], Timed]
     plain: Mapping[Any, Timed]
     """By dtype: what functions are compared with."""
     functions: Mapping[str, Sequence[Timed]]
@@ -294,7 +317,7 @@ class TimedLoops:
             def row(value: float, x: Probe = x, loops: LoopCosts = loops) -> LoopCosts:
                 return replace(loops, **{x.figure: value})
 
-            few, many = (self.programs[*given, x.kernel] for given in (x.few, x.many))
+            few, many = (self.programs[*given, x.dtype, x.kernel] for given in (x.few, x.many))
             loops = row(_figure(row, few, many, target, getattr(loops, x.figure)))
         return loops
 
@@ -302,7 +325,7 @@ class TimedLoops:
 def timed_loops() -> TimedLoops:
     """All programs in turn."""
     programs = {
-        (*given, x.kernel): Timed(*given, kernel=x.kernel)
+        (*given, x.dtype, x.kernel): Timed(*given, x.dtype, x.kernel)
         for x in PROBES
         for given in (x.few, x.many)
     }

@@ -78,9 +78,9 @@ def _numbers(op: ControlOp, block: Block) -> Iterator[SSAValue]:
     end = op.yielding()[-1]
     for k, value in enumerate(yield_of(end).values):
         made, carried = value.owner, op.carried_in(end)
-        if isinstance(made, AddOp) and k < len(carried) and carried[k] in made.operands:
-            if any(_is_one(x) for x in made.operands):
-                yield op.carried_in(block)[k]
+        is_sum = isinstance(made, AddOp) and any(_is_one(x) for x in made.operands)
+        if is_sum and k < len(carried) and carried[k] in made.operands:
+            yield op.carried_in(block)[k]
 
 
 def _is_one(value: SSAValue) -> bool:

@@ -40,8 +40,6 @@ COLUMN_DEPTH = 256
 """Rows from which a reduction down the columns has many."""
 LINES_AHEAD = 3
 """Lines down the columns that are asked for at once."""
-CONFLICT_BYTES = 1024
-"""Strides by such a power of two share few sets of level 1."""
 
 
 def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
@@ -219,16 +217,11 @@ class _Rows:
             unit *= extent
         if stride in (0, 1):
             return 0.0
+        item = element_dtype(self.kernel.inputs[access.argument]).bytes
         if access.argument in self._turned:
-            return self.loops.turned_cycles * lanes
-        argument = self.kernel.inputs[access.argument]
-        bytes_apart = abs(stride) * element_dtype(argument).bytes
-        loops = self.loops
-        apart = bytes_apart >= self.target.cache_line_bytes
-        each = max(loops.apart_cycles, loops.strided_cycles) if apart else loops.strided_cycles
-        if bytes_apart % CONFLICT_BYTES == 0:
-            each = max(each, loops.conflict_cycles)
-        return each * lanes
+            return self.loops.turned(item) * lanes
+        step = abs(stride) * item
+        return self.loops.alone_cycles(item, step, self.target.cache_line_bytes) * lanes
 
 
 def _by_words(kernel: KernelOp, words: Words, sizes: Mapping[str, int], target: CpuTarget) -> float:
@@ -274,7 +267,8 @@ def whole_cycles(op: OpaqueOp, sizes: Mapping[str, int], target: CpuTarget) -> f
             * (target.loops.sort_cycles if isinstance(op, SortOp) else target.loops.argsort_cycles)
         )
     if isinstance(op, ScanOp):
-        return elements * target.loops.scan_cycles
+        wide = op.dtype.bytes > 4
+        return elements * (target.loops.scan_f64_cycles if wide else target.loops.scan_cycles)
     if isinstance(op, ScatterOp):
         updates = prod(dim.evaluate(sizes) for dim in shape_of(op.operands[-1].type))
         return updates * (

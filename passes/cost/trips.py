@@ -64,6 +64,7 @@ class _Sum:
     """What ops of a block take, each kind of unit for itself."""
 
     begin: float = 0.0
+    integers: float = 0.0
     loads: float = 0.0
     stores: float = 0.0
     divide: float = 0.0
@@ -72,11 +73,13 @@ class _Sum:
     @property
     def cycles(self) -> float:
         """The units work side by side; loops come one after another."""
-        return max(self.begin, self.loads, self.stores, self.divide) + self.inside
+        units = (self.begin, self.integers, self.loads, self.stores, self.divide)
+        return max(units) + self.inside
 
     def add(self, other: _Sum) -> None:
         """What another block takes, one after the other."""
         self.begin += other.begin
+        self.integers += other.integers
         self.loads += other.loads
         self.stores += other.stores
         self.divide += other.divide
@@ -84,8 +87,8 @@ class _Sum:
 
     def half(self) -> _Sum:
         """Every other time."""
-        numbers = (self.begin, self.loads, self.stores, self.divide, self.inside)
-        return _Sum(*(x / 2 for x in numbers))
+        units = (self.begin, self.integers, self.loads, self.stores, self.divide)
+        return _Sum(*(x / 2 for x in (*units, self.inside)))
 
 
 class _Trips:
@@ -225,7 +228,10 @@ class _Trips:
             return
         if op.WEIGHT > 2 and isinstance(op, Elementwise):
             found.divide += op_cycles(op, 1, self.target)
-        found.begin += self.loops.issue_cycles * max(op.WEIGHT if op.WEIGHT <= 2 else 1.0, 1.0)
+        begun = max(op.WEIGHT if op.WEIGHT <= 2 else 1.0, 1.0)
+        found.begin += self.loops.issue_cycles * begun
+        if not op.dtype.is_inexact:
+            found.integers += self.loops.integer_cycles * begun
 
     # Arrays -------------------------------------------------------------------------------------
 
@@ -322,8 +328,8 @@ class _Trips:
         strided = any(dim != Dim.const(1) for dim in behind) and len(shape) > 1
         if strided and lanes > 1:
             item = element_dtype(whole).bytes
-            apart = prod(self._size(dim) for dim in behind) * item >= self.target.cache_line_bytes
-            return (self.loops.apart_cycles if apart else self.loops.strided_cycles) * lanes
+            step = prod(self._size(dim) for dim in behind) * item
+            return self.loops.alone_cycles(item, step, self.target.cache_line_bytes) * lanes
         return self.loops.load_issue_cycles
 
 

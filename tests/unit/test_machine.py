@@ -39,7 +39,7 @@ def predicted(plan: Any, target: CpuTarget, **figures: Any) -> float:
 @pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.figure)
 def test_programs_differ_by_the_figure_that_they_are_for(probe: Probe, name: str) -> None:
     target = machine(name)
-    few, many = (plan_of(given, target) for given in (probe.few, probe.many))
+    few, many = (plan_of(given, target, probe.dtype) for given in (probe.few, probe.many))
     usual = getattr(target.loops, probe.figure)
 
     def more(factor: float) -> float:
@@ -101,3 +101,12 @@ def test_a_machine_that_is_too_busy_is_not_kept_and_a_busy_one_is_said_to_be() -
     values = iter([100.0, *[30.0] * 20])
     with pytest.raises(mlc.MlcError, match=r"8 times.*near by 70%; expected at most 50%"):
         agreed([{"near": next(values)}], lambda: {"near": next(values)})
+
+
+def test_a_figure_of_wide_elements_is_not_that_of_narrow_ones() -> None:
+    target = machine("avx512")
+    column = next(probe for probe in PROBES if probe.figure == "apart_f64_cycles").many
+    narrow, wide = (plan_of(column, target, dtype) for dtype in (np.float32, np.float64))
+    for plan, figure in ((narrow, "apart_cycles"), (wide, "apart_f64_cycles")):
+        assert predicted(plan, target, **{figure: 9.0}) > 2 * predicted(plan, target)
+    assert predicted(wide, target, apart_cycles=9.0) == predicted(wide, target)
