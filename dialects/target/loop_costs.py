@@ -145,6 +145,10 @@ class LoopCosts:
     integer_cycles: float = 0.25
     """Likewise an op of integers: four units. Source: as issue_cycles."""
 
+    num_waiting_ops: int = 256
+    """Ops that are dispatched and not done: of Zen 3; Zen 4 has 320, Golden Cove 512. Source: as
+    issue_cycles."""
+
     add_latency_cycles: float = 3.0
     """Until a sum of floats is there. Source: as issue_cycles."""
 

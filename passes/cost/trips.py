@@ -22,7 +22,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts
 from mlc.dialects.tensor.bind import BindOp
-from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, yield_of
+from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, loops_around, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.letters import split
@@ -38,6 +38,10 @@ from mlc.passes.cost.ops import op_cycles
 from mlc.passes.cost.sizes import assumed
 from mlc.passes.cost.streams import spread
 from mlc.passes.cost.work import ATTO, Work, seconds
+
+BRANCH_CYCLES = 1.0
+"""Of a loop's shortest trip: one branch is taken in a cycle. Source: the guides that `fma_ports`
+cites."""
 
 COPIES = 4
 """States of a sum that one loop adds to side by side, as the lowering of nests has them."""
@@ -144,12 +148,18 @@ class _Trips:
         if not count:
             return 0.0
         if not isinstance(op, ForOp) or not _is_asked(op) or count == 1:
-            return count * self._trip(op, values, count // 2)
-        found = (self._trip(op, values, round((count - 1) * place)) for place in TWO_POINTS)
-        return count * sum(found) / 2
+            return count * self._trip(op, values, count // 2, count) + self._left(op, values)
+        places = (round((count - 1) * place) for place in TWO_POINTS)
+        found = (self._trip(op, values, number, count) for number in places)
+        return count * sum(found) / 2 + self._left(op, values)
 
-    def _trip(self, op: ControlOp, values: Values, number: int) -> float:
-        """Of one trip; its end is foretold, but for loops of few trips."""
+    def _left(self, op: ControlOp, values: Values) -> float:
+        """The branch that leaves a loop whose count data decide."""
+        known = isinstance(op, ForOp) and (trips_of(op) is not None or op.count in values)
+        return 0.0 if known else self._mispredicted
+
+    def _trip(self, op: ControlOp, values: Values, number: int, count: int) -> float:
+        """Of one trip of so many; its end is foretold, but for loops of few trips."""
         total, here = _Sum(), dict(values)
         if isinstance(op, ForOp):
             here[op.body.block.args[0]] = number
@@ -161,8 +171,11 @@ class _Trips:
             chain = Chains(self.target).of(op, op.body.block, here, later)
         else:
             chain = Chains(self.target).of(op, op.blocks[-1], here, here)
-        total.begin += 1.0  # counting and branching back
-        return max(total.cycles, chain)
+        ops = total.begin / self.loops.issue_cycles + 2  # counting, and branching back
+        total.begin = ops * self.loops.issue_cycles
+        if isinstance(op, ForOp) and not total.inside and not _hands_on(op):
+            chain /= max(self.loops.num_waiting_ops / (ops * count), 1.0)
+        return max(total.cycles, chain, BRANCH_CYCLES)
 
     # Numbers ------------------------------------------------------------------------------------
 
@@ -369,6 +382,18 @@ def _follow(block: Block, values: Values) -> None:
             known = _known(op, values)
             if known is not None:
                 values[op.results[0]] = known
+
+
+def _hands_on(op: ControlOp) -> bool:
+    """
+    Whether a loop begins with a number that the one around it carries: else the processor is in
+    several trips of that at once, where it holds their ops.
+    """
+    around = next(loops_around(op), None)
+    if around is None:
+        return True
+    carried = {x for block in around.blocks for x in around.carried_in(block)}
+    return any(is_number(x) and x in carried for x in op.starts)
 
 
 def _stands_checked(op: IfOp) -> bool:
