@@ -1,73 +1,39 @@
 """
-The cost model beside the clock: every kernel of the model zoo, every program, and pairs of plans.
+The cost model beside the clock: kernels of a set of programs, the programs, and pairs of plans.
 
     python -m benchmarks.cost_model --threads 1
-    python -m benchmarks.cost_model --threads 1 --quick     the two smaller sizes
+    python -m benchmarks.cost_model --threads 1 --quick     without the largest size
+    python -m benchmarks.cost_model --threads 1 --of kernels --plans none,exact --store F.json
+    python -m benchmarks.cost_model --threads 1 --stored F.json
 
 Each program is compiled once for each way of fusion. Its kernels are timed where they run (mlc/
 profile.py), all programs in turn, round after round; the least of all rounds counts, because other
 work on the machine only ever adds. The rates are the probe's, the best of one run before and one
 after. A kernel under `LEAST_S` is not compared: a clock read has that error. On one thread the
 phases of tile loops are compared in the place of the loops.
+
+`--of` says which set: `zoo`, or `kernels`, to which nothing in the model is fitted
+(benchmarks/cost_cases.py). What `--store` keeps, `--stored` compares with what the model says now.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import math
-import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, get_args, get_type_hints
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-import mlc
+from benchmarks.cost_cases import FUSIONS, Case, cases, programs_of, store, stored
 from benchmarks.harness import Settings, Table, report, settings, time_text
-from benchmarks.zoo import SIZES, ZOO, Size
 from mlc.dialects.target import CpuTarget
-from mlc.executable import compile_module
-from mlc.options import Options
-from mlc.passes.report.report import KernelReport, plan_of
-from mlc.profile import Profiler
+from mlc.passes.report.report import KernelReport
 from mlc.runtime import probe
 
 LEAST_S = 1e-7
 ROUND_S = 0.02  # of one program in one round
 PAIR_DIFFERENCE = 0.1  # measured, from which the order of two plans is asked for
-
-FUSIONS: tuple[str, ...] = get_args(get_type_hints(Options)["fusion"])
-
-
-@dataclass
-class Case:
-    """One program at one size by one plan, ready to run."""
-
-    name: str
-    size: Size
-    fusion: str
-    executable: Any
-    arguments: Sequence[Any]
-    profiler: Profiler
-    seconds: list[float] = field(default_factory=list[float])  # of each kernel, per call
-    runs: list[int] = field(default_factory=list[int])
-    call_s: float = math.inf
-
-    def run(self, seconds: float) -> None:
-        """Some calls of the program and some of its profiled twin."""
-        builtin: Callable[..., object] = self.executable.builtin
-        found = self.profiler.run(self.arguments, seconds / 2)
-        self.runs = list(found.runs)
-        self.seconds = list(map(min, self.seconds or found.seconds, found.seconds))
-        end = time.perf_counter() + seconds / 2
-        start = 0.0
-        while start < end:
-            start = time.perf_counter()
-            builtin(*self.arguments)
-            self.call_s = min(self.call_s, time.perf_counter() - start)
-
-    def kernels(self, target: CpuTarget, threads: int) -> list[KernelReport]:
-        """What has a clock, in the order of `seconds`."""
-        plan = plan_of(self.profiler.plan, target, {}, threads)
-        return [part for k in plan.kernels for part in (threads == 1 and k.phases) or (k,)]
 
 
 @dataclass(frozen=True)
@@ -83,20 +49,6 @@ class Compared:
     def log_ratio(self) -> float:
         """Natural logarithm of predicted / measured."""
         return math.log(self.predicted_s / self.measured_s)
-
-
-def cases(sizes: Iterable[Size], threads: int, names: Iterable[str] = ZOO) -> list[Case]:
-    """Every program at every size by every plan."""
-    found: list[Case] = []
-    for name in names:
-        for size in sizes:
-            low = mlc.compile(threads=threads)(ZOO[name].function).lower(*ZOO[name].arrays(size))
-            for fusion in FUSIONS:
-                options = Options(target=probe.host_target(), threads=threads, fusion=fusion)  # pyright: ignore[reportArgumentType]
-                executable = compile_module(low.module, low.signature, options)
-                profiler = Profiler(executable.levels, phases=threads == 1)
-                found.append(Case(name, size, fusion, executable, low.arguments(), profiler))
-    return found
 
 
 def compared(case: Case, target: CpuTarget, threads: int) -> list[Compared]:
@@ -136,7 +88,7 @@ def by_template(kernels: Sequence[Compared]) -> Table:
     add("all", kernels)
     for template in dict.fromkeys(k.kernel.template for k in kernels):
         add(template, [k for k in kernels if k.kernel.template == template])
-    for size in SIZES:
+    for size in dict.fromkeys(k.case.size for k in kernels):
         add(size, [k for k in kernels if k.case.size == size])
     add("of 1 us and more", [k for k in kernels if k.measured_s >= 1e-6])
     return table
@@ -195,22 +147,20 @@ def pairs(found: Sequence[Case], target: CpuTarget, threads: int) -> Table:
     return table
 
 
-def best_rates(*measured: CpuTarget) -> CpuTarget:
-    """The highest of each rate."""
-    best = {name: max(getattr(t, name) for t in measured) for name in probe.MEASURED_FIELDS}
-    return replace(measured[0], **best)
-
-
-def main(options: Settings) -> None:
-    """Measure and print."""
+def timed(which: str, plans: Sequence[str], options: Settings) -> tuple[list[Case], CpuTarget]:
+    """A set of programs, and the machine as it was meanwhile."""
     before = probe.measure()
-    sizes = SIZES[:2] if options.quick else SIZES
-    found = cases(sizes, options.threads)
+    programs = programs_of(which, quick=options.quick)
+    found = list(cases(programs, plans, options.threads))
     gc.collect()
     for _ in range(options.rounds):
         for case in found:
             case.run(ROUND_S)
-    target = best_rates(before, probe.measure())
+    return found, probe.best_rates(before, probe.measure())
+
+
+def print_all(found: Sequence[Case], target: CpuTarget, options: Settings) -> None:
+    """The tables."""
     kernels = [k for case in found for k in compared(case, target, options.threads)]
     rates = ", ".join(f"{n} {getattr(target, n) / 1e9:.1f}e9" for n in probe.MEASURED_FIELDS)
     print(rates)
@@ -228,5 +178,24 @@ def main(options: Settings) -> None:
     )
 
 
+def main() -> None:
+    """Measure, or read what was measured, and print."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--of", choices=("zoo", "kernels"), default="zoo")
+    parser.add_argument("--plans", default=",".join(FUSIONS))
+    parser.add_argument("--store", type=Path)
+    parser.add_argument("--stored", type=Path)
+    own, rest = parser.parse_known_args()
+    options = settings(__doc__ or "", rest)
+    if own.stored is not None:
+        found, rates = stored(own.stored)
+        target = replace(probe.host_target(), **rates)
+    else:
+        found, target = timed(own.of, own.plans.split(","), options)
+    if own.store is not None:
+        store(found, {name: getattr(target, name) for name in probe.MEASURED_FIELDS}, own.store)
+    print_all(found, target, options)
+
+
 if __name__ == "__main__":
-    main(settings(__doc__ or ""))
+    main()

@@ -222,7 +222,12 @@ def _machine(args: argparse.Namespace) -> int:
     if args.measure:
         from mlc.machine import measure
 
-        measure()
+        if apart := measure()[1]:
+            print(
+                f"warning: the best two of several rounds differ: {apart}; what was kept is the "
+                "best of them. Measure again when less other work runs",
+                file=sys.stderr,
+            )
     target = host_target()
     for row, prefix in ((target, ""), (target.loops, "loops.")):
         for field in fields(row):

@@ -13,6 +13,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.program import entry_function, unrolled_loops
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import Target
+from mlc.dialects.typical import typical_of
 from mlc.lowering.emit import joined
 from mlc.memory import memory_of_plan
 from mlc.options import ASSUMED_SIZE, Options
@@ -61,11 +62,12 @@ class Levels:
         return self._traced
 
     def known_sizes(self, given: Mapping[str, int]) -> dict[str, int]:
-        """Every symbol's value: given now, known from compiling, or assumed."""
+        """Every symbol's value: given now, known from compiling, typical, or assumed."""
         if unknown := set(given) - set(self.signature.symbols):
             found = ", ".join(self.signature.symbols) or "none"
             raise MlcError(f"no symbol is called {min(unknown)!r}; expected one of: {found}")
-        both = {**self.sizes, **given}
+        said = typical_of(self.fresh or self.at_trace()) if self.signature.symbols else {}
+        both = {**said, **self.sizes, **given}
         return {name: both.get(name, ASSUMED_SIZE) for name in self.signature.symbols}
 
     def at_trace(self) -> ModuleOp:

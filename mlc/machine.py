@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.analysis.trips import running_kernels
+from mlc.dialects.errors import MlcError
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.numpy.creation import arange
+from mlc.frontend.trace.loops import scan
 from mlc.knobs import Fusion
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.prediction import predicted_seconds
@@ -32,6 +34,11 @@ RUN_S = 0.012
 ROUNDS = 3
 """In turn, the least of which counts: other work only ever adds."""
 HALVINGS = 24
+HIDDEN = 1e-3
+"""Of a difference, what a figure may add that other things hide."""
+AGREE, REFUSED = 0.1, 0.5
+"""Shares by which the best two rounds of a rate may differ: to be believed, and to be kept."""
+MOST_ROUNDS = 8
 LIMIT = 16.0
 """A figure is so many times its row's at most, and a sixteenth of it at least."""
 
@@ -113,6 +120,14 @@ def running(x: Any) -> Any:
     return np.cumsum(x, axis=-1)
 
 
+def chain_of_sums(x: Any) -> Any:
+    def step(last: Any, here: Any) -> Any:
+        found = here - last
+        return found, found
+
+    return scan(step, np.float64(0), x)
+
+
 def multiplied(x: Any, w: Any) -> Any:
     return x @ w
 
@@ -160,6 +175,7 @@ class Probe:
     figure: str
     few: Given
     many: Given
+    dtype: Any = np.float32
     kernel: int | None = None
     """The one that counts, of as many as there are ops. Between others: what it reads and writes
     begins where lines begin, which arguments and results of NumPy do not."""
@@ -184,11 +200,24 @@ PROBES = (
     Probe("apart_cycles", (column, ((64, 20),)), (column, ((256, 20),))),
     Probe("conflict_cycles", (every_page, ((1 << 14,),)), (every_page, ((1 << 16,),))),
     Probe("turned_cycles", (by_row, ((32, 32), (32, 32))), (turned, ((32, 32), (32, 32)))),
+    Probe("strided_f64_cycles", (every_third, ((768,),)), (every_third, ((1536,),)), np.float64),
+    Probe("apart_f64_cycles", (column, ((64, 20),)), (column, ((192, 20),)), np.float64),
+    Probe(
+        "conflict_f64_cycles", (every_page, ((1 << 13,),)), (every_page, ((1 << 15,),)), np.float64
+    ),
+    Probe(
+        "turned_f64_cycles",
+        (by_row, ((32, 32), (32, 32))),
+        (turned, ((32, 32), (32, 32))),
+        np.float64,
+    ),
     Probe("gathered_cycles", (picked, ((1024,), (-128,))), (picked, ((1024,), (-512,)))),
     Probe("gathered_row_cycles", (picked, ((32, 32), (-8,))), (picked, ((32, 32), (-32,)))),
     Probe("sort_cycles", (ordered, ((4, 256),)), (ordered, ((12, 256),))),
     Probe("argsort_cycles", (order, ((4, 256),)), (order, ((12, 256),))),
     Probe("scan_cycles", (running, ((4, 128),)), (running, ((12, 128),))),
+    Probe("scan_f64_cycles", (running, ((4, 128),)), (running, ((12, 128),)), np.float64),
+    Probe("add_latency_cycles", (chain_of_sums, ((200,),)), (chain_of_sums, ((600,),)), np.float64),
     Probe(
         "tile_epilogue_factor", (multiplied, ((48, 64), (64, 64))), (biased, ((48, 64), (64, 64)))
     ),
@@ -256,11 +285,47 @@ def _at(x: Any, offset: int) -> Any:
     return found
 
 
-def measured_loops(target: CpuTarget) -> LoopCosts:
-    """The row of a machine whose rates are measured."""
-    loops = replace(target.loops, **probe.measured_waits(target), source=SOURCE)
+@dataclass(frozen=True)
+class TimedLoops:
+    """Programs that differ in little, timed."""
+
+    programs: Mapping[tuple[Program, tuple[Shape, ...], Any, int | None], Timed]
+    plain: Mapping[Any, Timed]
+    """By dtype: what functions are compared with."""
+    functions: Mapping[str, Sequence[Timed]]
+
+    def row(self, target: CpuTarget) -> LoopCosts:
+        """What loops take, of a machine whose rates and waits are measured."""
+        loops = target.loops
+
+        def cycles(name: str, few: Timed, many: Timed) -> float:
+            def row(value: float) -> LoopCosts:
+                return replace(loops, function_cycles=f"{name} {value} {value}")
+
+            return _figure(row, few, many, target, usual=16.0)
+
+        found = {
+            name: [cycles(name, *pair) for pair in zip(self.plain.values(), both, strict=True)]
+            for name, both in self.functions.items()
+        }
+        known = {name.removeprefix("mlc."): [*x] for name, x in loops.functions.items()} | found
+        parts = (f"{name} {single:g} {double:g}" for name, (single, double) in known.items())
+        text = ", ".join(parts)
+        loops = replace(loops, function_cycles=text)
+        for x in PROBES:
+
+            def row(value: float, x: Probe = x, loops: LoopCosts = loops) -> LoopCosts:
+                return replace(loops, **{x.figure: value})
+
+            few, many = (self.programs[*given, x.dtype, x.kernel] for given in (x.few, x.many))
+            loops = row(_figure(row, few, many, target, getattr(loops, x.figure)))
+        return loops
+
+
+def timed_loops() -> TimedLoops:
+    """All programs in turn."""
     programs = {
-        (*given, x.kernel): Timed(*given, kernel=x.kernel)
+        (*given, x.dtype, x.kernel): Timed(*given, x.dtype, x.kernel)
         for x in PROBES
         for given in (x.few, x.many)
     }
@@ -272,29 +337,7 @@ def measured_loops(target: CpuTarget) -> LoopCosts:
     for _ in range(ROUNDS):
         for timed in (*programs.values(), *plain.values(), *chain(*functions.values())):
             timed.run(RUN_S)
-
-    def cycles(name: str, few: Timed, many: Timed) -> float:
-        def row(value: float) -> LoopCosts:
-            return replace(loops, function_cycles=f"{name} {value} {value}")
-
-        return _figure(row, few, many, target, usual=16.0)
-
-    found = {
-        name: [cycles(name, *pair) for pair in zip(plain.values(), both, strict=True)]
-        for name, both in functions.items()
-    }
-    known = {name.removeprefix("mlc."): [*x] for name, x in loops.functions.items()} | found
-    text = ", ".join(f"{name} {single:g} {double:g}" for name, (single, double) in known.items())
-    loops = replace(loops, function_cycles=text)
-    for x in PROBES:
-
-        def row(value: float, x: Probe = x, loops: LoopCosts = loops) -> LoopCosts:
-            return replace(loops, **{x.figure: value})
-
-        usual = getattr(loops, x.figure)
-        few, many = (programs[*given, x.kernel] for given in (x.few, x.many))
-        loops = row(_figure(row, few, many, target, usual))
-    return loops
+    return TimedLoops(programs, plain, functions)
 
 
 def _figure(
@@ -310,15 +353,72 @@ def _figure(
 def solved(more: Callable[[float], float], wanted: float, *, usual: float) -> float:
     """The figure with which one program is predicted to take as much longer as it does."""
     low, high = usual / LIMIT, usual * LIMIT
+    # where reads hide it, or the clock does: the most that changes nothing, and no more is known
+    wanted = max(wanted, more(low) + HIDDEN * abs(more(low)))
     for _ in range(HALVINGS):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if more(middle) < wanted else (low, middle)
     return float(f"{low:.3g}")
 
 
-def measure() -> CpuTarget:
-    """This machine, its rates and its loops measured, and kept for later processes."""
+Figures = Mapping[str, float]
+
+
+def rates_once() -> dict[str, float]:
+    """What `probe` measures, by name: rates, and waits upside down, so that more is better."""
     target = probe.measure()
-    target = replace(target, loops=measured_loops(target))
+    waits = probe.measured_waits(target)
+    rates: dict[str, float] = {name: getattr(target, name) for name in probe.MEASURED_FIELDS}
+    return rates | {name: 1 / wait for name, wait in waits.items()}
+
+
+def best_of(rounds: Sequence[Figures]) -> tuple[dict[str, float], dict[str, float]]:
+    """
+    The best of each figure, and by which share the second best is less. Other work on the machine
+    only ever takes: what two rounds agree on it has not touched.
+    """
+    sorted_by_name = {name: sorted((r[name] for r in rounds), reverse=True) for name in rounds[0]}
+    best = {name: values[0] for name, values in sorted_by_name.items()}
+    return best, {name: 1 - values[1] / values[0] for name, values in sorted_by_name.items()}
+
+
+def agreed(rounds: list[Figures], once: Callable[[], Figures]) -> tuple[Figures, Figures]:
+    """
+    As `best_of`, after more rounds where the best two of any figure are apart: `MOST_ROUNDS` at
+    most. MlcError where even then they are so far apart that a plan by them would be a guess.
+    """
+    while len(rounds) < 2 or max(best_of(rounds)[1].values()) > AGREE:
+        if len(rounds) >= MOST_ROUNDS:
+            break
+        rounds.append(once())
+    best, apart = best_of(rounds)
+    if max(apart.values()) > REFUSED:
+        raise MlcError(
+            f"this machine was measured {len(rounds)} times, and the best two of each differ: "
+            f"{spread_of(apart)}; expected at most {REFUSED:.0%}. Nothing is kept: measure again "
+            "when less other work runs"
+        )
+    return best, apart
+
+
+def spread_of(apart: Figures) -> str:
+    """The figures whose best two rounds are more than `AGREE` apart."""
+    worst = sorted(apart.items(), key=lambda x: -x[1])
+    return ", ".join(f"{name} by {share:.0%}" for name, share in worst if share > AGREE)
+
+
+def measure() -> tuple[CpuTarget, str]:
+    """
+    This machine, its rates and its loops measured, and kept for later processes; and the rates that
+    its rounds do not agree on, "" where they do. Rates are measured before the loops and after.
+    """
+    first = rates_once()
+    timed = timed_loops()
+    best, apart = agreed([first], rates_once)
+    rates = {name: best[name] for name in probe.MEASURED_FIELDS}
+    waits = {name: 1 / best[name] for name in best.keys() - rates.keys()}
+    target = replace(probe.estimated_target(), source=probe.SOURCE, **rates)
+    target = replace(target, loops=replace(target.loops, **waits, source=SOURCE))
+    target = replace(target, loops=timed.row(target))
     probe.keep(target)
-    return target
+    return target, spread_of(apart)

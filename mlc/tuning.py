@@ -28,7 +28,7 @@ from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import BufferAttr, KernelOp, Schedule, ScheduleAttr, slot_sizes
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype, tensor_of
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.words import Words, spell, words_of
 from mlc.fingerprint import fingerprint
@@ -216,5 +216,5 @@ def _arguments(kernel: KernelOp) -> list[np.ndarray[Any, Any]]:
     found: list[np.ndarray[Any, Any]] = []
     for x in kernel.inputs:
         shape = tuple(size.constant or 0 for size in shape_of(x.type))
-        found.append(values(shape, dtype_of(tensor_of(x).element_type)))
+        found.append(values(shape, element_dtype(x)))
     return found

@@ -19,7 +19,6 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import Shape, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import CompilerBug, DTypeError, PlanError, ShapeError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
@@ -28,7 +27,7 @@ from mlc.dialects.tensor.calls import CallOp, FunctionUse, function_named, sizes
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp
 from mlc.dialects.tensor.create import IotaOp, SizeOp
 from mlc.dialects.tensor.monoid import MONOIDS
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp, PadOp
 from mlc.dialects.tensor.room import RoomOp
 from mlc.dialects.tensor.rule import RuleOp
@@ -212,11 +211,9 @@ class _Frame:
         """
         The results of a tile loop: its trips in order, in several chunks where states are combined.
         """
-        placed = [
-            np.empty(self.shape(x), dtype_of(tensor_of(x).element_type).numpy) for x in op.placed
-        ]
+        placed = [np.empty(self.shape(x), element_dtype(x).numpy) for x in op.placed]
         for k in op.meeting:
-            dtype = dtype_of(tensor_of(op.placed[k]).element_type)
+            dtype = element_dtype(op.placed[k])
             placed[k][...] = MONOIDS[op.monoids[k]].identity(dtype)[0]
         extents = [n.evaluate(self.symbols) for n in op.extents]
         ranges = [range(0, n, step) for n, step in zip(extents, op.steps, strict=True)]
@@ -323,7 +320,7 @@ def _bind_sizes(shape: Shape, array: Array, symbols: dict[str, int]) -> None:
 def _check_argument(
     position: int, argument: SSAValue, array: Array, symbols: Mapping[str, int]
 ) -> None:
-    dtype = dtype_of(tensor_of(argument).element_type)
+    dtype = element_dtype(argument)
     if array.dtype != dtype.numpy:
         raise DTypeError(f"argument {position} is {array.dtype}, expected {dtype.numpy}")
     dims = shape_of(argument.type)

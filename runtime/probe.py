@@ -70,11 +70,12 @@ class _CacheLevel:
 @lru_cache(maxsize=1)
 def host_target() -> CpuTarget:
     """The machine this process runs on; with what was measured where `keep` has stored that."""
-    estimated = _estimated_target()
+    estimated = estimated_target()
     return _kept(estimated) or estimated
 
 
-def _estimated_target() -> CpuTarget:
+def estimated_target() -> CpuTarget:
+    """The host, its rates from its clock."""
     found = host()
     name, features, triple = found.name, found.features, found.triple
     vector_bits = _vector_bits(triple, features)
@@ -229,7 +230,7 @@ def measure(*, seconds: float = 1.0) -> CpuTarget:
     The host with measured rates: FMAs of one core, reads and writes of one core per level, reads of
     all cores. Takes about `seconds`.
     """
-    target = _estimated_target()
+    target = estimated_target()
     from mlc.runtime.microbenchmarks import Benchmark
 
     bench, sizes = Benchmark(target, seconds / len(MEASURED_FIELDS)), _sizes(target)
@@ -241,6 +242,12 @@ def measure(*, seconds: float = 1.0) -> CpuTarget:
         sizes["memory"] // target.cores, target.cores
     )
     return replace(target, source=SOURCE, **rates)
+
+
+def best_rates(*measured: CpuTarget) -> CpuTarget:
+    """The highest of each rate: other work on the machine only ever takes."""
+    best = {name: max(getattr(t, name) for t in measured) for name in MEASURED_FIELDS}
+    return replace(measured[0], **best)
 
 
 def measured_waits(target: CpuTarget, *, seconds: float = 1.0) -> dict[str, float]:
@@ -305,7 +312,7 @@ def _is_rate(value: object) -> bool:
 
 def keep(target: CpuTarget) -> None:
     """Stores what was measured of the host for later processes."""
-    loops, base = target.loops, _estimated_target().loops
+    loops, base = target.loops, estimated_target().loops
     figures = {name: value for name, value in asdict(loops).items() if value != getattr(base, name)}
     content = {field: getattr(target, field) for field in MEASURED_FIELDS} | {"loops": figures}
     path = _rates_file(target)

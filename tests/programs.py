@@ -25,7 +25,7 @@ from mlc.dialects.tensor.control import ForOp, YieldOp, loop_region
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp, dense
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, ExpOp, MulOp, NegOp, SqrtOp, SubOp, TanhOp
 from mlc.dialects.tensor.index import GatherOp
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
 
@@ -310,7 +310,7 @@ class _Generator:
 
 def kind_of(value: SSAValue) -> DType:
     """The dtype of a value."""
-    return dtype_of(tensor_of(value).element_type)
+    return element_dtype(value)
 
 
 F32_TOLERANCE = 2e-4

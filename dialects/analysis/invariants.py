@@ -13,13 +13,13 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from mlc.dialects.analysis.ranges import ZERO, Ranges
 from mlc.dialects.dims import Dim, shape_of
-from mlc.dialects.dtypes import I64, dtype_of
+from mlc.dialects.dtypes import I64
 from mlc.dialects.tensor.bitwise import AndOp, NotOp, OrOp
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, MaxOp, SelectOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.division import FloorDivOp
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 
 ONE = Dim.const(1)
 FAR = Dim.const(2**20)
@@ -300,7 +300,7 @@ def _around(op: Operation) -> Iterator[tuple[Operation, Block]]:
 
 
 def _is_integer(value: SSAValue) -> bool:
-    return shape_of(value.type) == () and dtype_of(tensor_of(value).element_type) is I64
+    return shape_of(value.type) == () and element_dtype(value) is I64
 
 
 def _as_many(count: SSAValue) -> list[SSAValue]:

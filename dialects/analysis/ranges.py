@@ -13,14 +13,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of
-from mlc.dialects.dtypes import BOOL, I64, dtype_of
+from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.comparison import ConvertOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import ForOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.division import DivisorOp, ModOp
 from mlc.dialects.tensor.elementwise import AddOp, Elementwise, ExpOp, MulOp, NegOp, SqrtOp, SubOp
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.dialects.tensor.rounding import AbsOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
 from mlc.dialects.tensor.some import SomeOp
@@ -100,7 +100,7 @@ class Ranges:
     def _key(self, x: SSAValue, depth: int) -> Hashable:
         """Equal for numbers that are equal, and for what is compared or converted of them."""
         op = x.owner
-        if dtype_of(tensor_of(x).element_type) is I64:
+        if element_dtype(x) is I64:
             return self.of(x, depth)
         if isinstance(op, Elementwise) and op.operands and depth < DEPTH:
             properties = sorted((name, str(entry)) for name, entry in op.properties.items())
@@ -115,12 +115,12 @@ class Ranges:
                 return True
             case ConstantOp() as op:
                 return bool((op.array() != 0).all())
-            case ConvertOp() as op if dtype_of(tensor_of(op.x).element_type) is I64:
+            case ConvertOp() as op if element_dtype(op.x) is I64:
                 return op.dtype.is_inexact and self.is_not_zero(op.x)
             case AddOp() as op if op.dtype.kind == "float":
                 return _is_positive(value)
             case _:
-                return dtype_of(tensor_of(value).element_type) is I64 and self._has_sign(value)
+                return element_dtype(value) is I64 and self._has_sign(value)
 
     def _has_sign(self, value: SSAValue) -> bool:
         found = self.of(value)
@@ -197,7 +197,7 @@ class Ranges:
         rule = _RULES.get(type(owner)) if isinstance(owner, TensorOp) else None
         if rule is None or not isinstance(owner, TensorOp):
             return None
-        if dtype_of(tensor_of(value).element_type) is not I64:
+        if element_dtype(value) is not I64:
             return None
         return rule(self, owner, depth + 1)
 
@@ -255,7 +255,7 @@ class Ranges:
     def converted(self, op: TensorOp, depth: int) -> Dim | None:
         """The same number, if it was a whole one."""
         assert isinstance(op, ConvertOp)
-        source = dtype_of(tensor_of(op.operands[0]).element_type)
+        source = element_dtype(op.operands[0])
         if source is BOOL:
             return self._number([ZERO], [Dim.const(1)])
         if source is I64:

@@ -15,6 +15,9 @@ from functools import lru_cache
 
 from mlc.lazy_dataclass import dataclass
 
+CONFLICT_BYTES = 1024
+"""Strides by such a power of two share few sets of level 1."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoopCosts:
@@ -104,6 +107,13 @@ class LoopCosts:
     turned_cycles: float = 0.5
     """An element that is turned in a tile. Source: as `source`."""
 
+    strided_f64_cycles: float = 1.2
+    apart_f64_cycles: float = 2.0
+    conflict_f64_cycles: float = 6.0
+    turned_f64_cycles: float = 0.5
+    """The same of elements of eight bytes, of which a vector holds half as many.
+    Source: as `source`."""
+
     gathered_cycles: float = 1.5
     """An element at a computed position, checked. Source: as `source`."""
 
@@ -117,7 +127,8 @@ class LoopCosts:
     """Likewise of positions. Source: as `source`."""
 
     scan_cycles: float = 1.0
-    """An element of a running sum. Source: as `source`."""
+    scan_f64_cycles: float = 1.0
+    """An element of a running sum: of four bytes, of eight. Source: as `source`."""
 
     scatter_cycles: float = 2.2
     """An update. Source: as `source`."""
@@ -127,9 +138,19 @@ class LoopCosts:
 
     # loops of single elements
 
-    issue_cycles: float = 0.25
-    """An op that waits for nothing: four begin in a cycle. Source: the guides that `fma_ports`
-    cites."""
+    issue_cycles: float = 1 / 6
+    """An op that waits for nothing: six are dispatched in a cycle. Source: the guides that
+    `fma_ports` cites, of Zen 3, Zen 4 and Golden Cove."""
+
+    integer_cycles: float = 0.25
+    """Likewise an op of integers: four units. Source: as issue_cycles."""
+
+    num_waiting_ops: int = 256
+    """Ops that are dispatched and not done: of Zen 3; Zen 4 has 320, Golden Cove 512. Source: as
+    issue_cycles."""
+
+    add_latency_cycles: float = 3.0
+    """Until a sum of floats is there. Source: as issue_cycles."""
 
     load_issue_cycles: float = 0.5
     """A load that waits for nothing. Source: as issue_cycles."""
@@ -242,6 +263,20 @@ class LoopCosts:
         """Of a line asked for in no order, of the same levels."""
         return 0.0, self.l2_line_s, self.l3_line_s, self.memory_line_s
 
+    def turned(self, item: int) -> float:
+        """Cycles of an element of `item` bytes that is turned in a tile."""
+        return self.turned_f64_cycles if item > 4 else self.turned_cycles
+
+    def alone_cycles(self, item: int, step: int, line_bytes: int) -> float:
+        """Of an element of `item` bytes that is loaded alone, `step` bytes from the next one."""
+        wide = item > 4
+        each = self.strided_f64_cycles if wide else self.strided_cycles
+        if step >= line_bytes:
+            each = max(each, self.apart_f64_cycles if wide else self.apart_cycles)
+        if step % CONFLICT_BYTES == 0:
+            each = max(each, self.conflict_f64_cycles if wide else self.conflict_cycles)
+        return each
+
     @property
     def shared_s(self) -> float:
         """Work of a kernel that threads share: two workers' least; less runs on the caller."""
@@ -271,6 +306,7 @@ ZEN3 = LoopCosts(
         "hypot 18 10, erf 73 95, erfc 79 106, lgamma 270 140"
     ),
     apart_cycles=1.5,
+    apart_f64_cycles=1.5,
     source="measured: AMD EPYC (Zen 3, AVX2), kernels of the model zoo; docs/measurements.md",
 )
 
@@ -280,6 +316,7 @@ MASKS = replace(
     function_cycles="",
     masked_store_cycles=2.0,
     apart_cycles=2.0,
+    apart_f64_cycles=2.0,
     source="as zen3, with mask registers: estimate; apart_cycles measured on a Zen 4",
 )
 

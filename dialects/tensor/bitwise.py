@@ -19,7 +19,7 @@ from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import Binary, Elementwise, Unary
-from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, tensor_of
+from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, element_dtype
 from mlc.dialects.tensor.rounded import larger, smaller
 
 BITS = ("int", "uint", "bool")
@@ -240,7 +240,7 @@ class BitcastOp(Elementwise):
     @property
     def source(self) -> DType:
         """The operand's dtype."""
-        return dtype_of(tensor_of(self.x).element_type)
+        return element_dtype(self.x)
 
     def reference(self, *operands: Array) -> Array:
         return np.ascontiguousarray(operands[0]).view(self.dtype.numpy).reshape(operands[0].shape)

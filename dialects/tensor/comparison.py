@@ -24,6 +24,7 @@ from mlc.dialects.tensor.op import (
     Array,
     OpBuilder,
     Tensor,
+    element_dtype,
     one_of_property,
     same_array,
     tensor_of,
@@ -87,7 +88,7 @@ class CompareOp(Elementwise):
         return PREDICATES[self.predicate.data](*operands)
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
-        dtype = dtype_of(tensor_of(self.lhs).element_type)
+        dtype = element_dtype(self.lhs)
         return b.compare(self.predicate.data, operands[0], operands[1], dtype)
 
 
@@ -194,7 +195,7 @@ class ConvertOp(Elementwise):
     @property
     def source(self) -> DType:
         """The operand's dtype."""
-        return dtype_of(tensor_of(self.x).element_type)
+        return element_dtype(self.x)
 
     def reference(self, *operands: Array) -> Array:
         return cast(same_array(operands[0], self.source), self.dtype)

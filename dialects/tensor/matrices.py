@@ -8,13 +8,13 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, SelectOp
 from mlc.dialects.tensor.complex_parts import ComplexOp, ImagOp, RealOp
 from mlc.dialects.tensor.create import IotaOp, full
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.letters import ALPHABET
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import (
     BroadcastOp,
@@ -49,7 +49,7 @@ class Mat:
     @property
     def dtype(self) -> DType:
         """The elements' dtype."""
-        return dtype_of(tensor_of(self.value).element_type)
+        return element_dtype(self.value)
 
     @property
     def word(self) -> str:

@@ -230,7 +230,7 @@ class TensorOp(IRDLOperation):
     @property
     def dtype(self) -> DType:
         """The result's dtype."""
-        return dtype_of(tensor_of(self.results[0]).element_type)
+        return element_dtype(self.results[0])
 
     def verify_(self) -> None:
         for value in (*self.operands, *self.results):

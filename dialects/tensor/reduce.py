@@ -25,6 +25,7 @@ from mlc.dialects.tensor.op import (
     OpBuilder,
     Tensor,
     TensorOp,
+    element_dtype,
     one_of_property,
     same_array,
     tensor_of,
@@ -156,7 +157,7 @@ class ReduceOp(Reduction):
         return MONOIDS[self.monoid.data]
 
     def summand(self) -> DType:
-        return self.combiner().accumulator(dtype_of(tensor_of(self.x).element_type))
+        return self.combiner().accumulator(element_dtype(self.x))
 
     def words(self) -> tuple[tuple[str, ...], str, str]:
         operands, result = split(self.letters.data)
@@ -179,7 +180,7 @@ class ReduceOp(Reduction):
         return "in turn" if product_of_pairs else "in lanes"
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
-        source = dtype_of(tensor_of(self.x).element_type)
+        source = element_dtype(self.x)
         return b.convert(b.fetch(self.x, self.points(b, at)[0]), source, self.summand())
 
     def linear_operands(self) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from mlc.dialects.tensor.comparison import CompareOp, Extremum, MaxOp, MinOp, Se
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import Binary, Elementwise, MulOp, Unary
-from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, same_array, tensor_of
+from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, element_dtype, same_array
 
 _SIGNED: dict[int, DType] = {2: I16, 4: I32, 8: I64}
 
@@ -194,7 +194,7 @@ class Classify(Elementwise):
     @property
     def source(self) -> DType:
         """The operand's dtype."""
-        return dtype_of(tensor_of(self.x).element_type)
+        return element_dtype(self.x)
 
     def reference(self, *operands: Array) -> Array:
         return np.asarray(type(self).NUMPY(operands[0]))

@@ -25,8 +25,8 @@ from mlc.dialects.tensor.op import (
     OpBuilder,
     Tensor,
     TensorOp,
+    element_dtype,
     one_of_property,
-    tensor_of,
     text_property,
 )
 
@@ -228,7 +228,7 @@ class SearchsortedOp(TensorOp):
     @property
     def searched(self) -> DType:
         """The dtype of the table."""
-        return dtype_of(tensor_of(self.table).element_type)
+        return element_dtype(self.table)
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
         """Powers of two from the largest on are added to the count while the entries allow it."""

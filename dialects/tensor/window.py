@@ -27,6 +27,7 @@ from mlc.dialects.tensor.op import (
     Array,
     OpBuilder,
     Tensor,
+    element_dtype,
     one_of_property,
     same_array,
     tensor_of,
@@ -287,10 +288,10 @@ class WindowOp(Windowed):
         return MONOIDS[self.monoid.data]
 
     def summand(self) -> DType:
-        return self.combiner().accumulator(dtype_of(tensor_of(self.x).element_type))
+        return self.combiner().accumulator(element_dtype(self.x))
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
-        source = dtype_of(tensor_of(self.x).element_type)
+        source = element_dtype(self.x)
         return b.convert(b.fetch(self.x, self.points(b, at)[0]), source, self.summand())
 
     def reference(self, *operands: Array) -> Array:

@@ -11,10 +11,10 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, product, tensor_type
-from mlc.dialects.dtypes import BOOL, I64, dtype_of
+from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.tensor.comparison import ConvertOp, MaxOp
 from mlc.dialects.tensor.letters import spell
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.positions import PositionsOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.frontend.errors import OutOfBoundsError, located
@@ -62,10 +62,7 @@ def as_counted(value: Any) -> Any:
     if not isinstance(op, ReduceOp) or op.monoid.data != "sum" or here().bound.inside:
         return value
     ones = op.operands[0].owner
-    if (
-        not isinstance(ones, ConvertOp)
-        or dtype_of(tensor_of(ones.operands[0]).element_type) is not BOOL
-    ):
+    if not isinstance(ones, ConvertOp) or element_dtype(ones.operands[0]) is not BOOL:
         return value
     mask = Tracer(here(), ones.operands[0])
     return as_size(true_positions(mask).dims[0])

@@ -19,7 +19,6 @@ from mlc.dialects.dtypes import (
     F64,
     I64,
     DType,
-    dtype_of,
     named_dtype,
     numpy_dtype,
 )
@@ -27,7 +26,7 @@ from mlc.dialects.errors import DTypeError, MlcError, ShapeError
 from mlc.dialects.tensor.comparison import ConvertOp, cast
 from mlc.dialects.tensor.create import ConstantOp, dense, full
 from mlc.dialects.tensor.letters import spell
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype, tensor_of
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.frontend.errors import SpecialiseSignal, located, relocated
 from mlc.frontend.trace.kinds import (
@@ -210,7 +209,7 @@ def _overflow(found: int, dtype: DType) -> OverflowDTypeError:
 
 def dtype_at(value: SSAValue) -> DType:
     """The dtype of an SSA value."""
-    return dtype_of(tensor_of(value).element_type)
+    return element_dtype(value)
 
 
 # Promotion

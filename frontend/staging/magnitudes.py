@@ -13,14 +13,14 @@ from math import log2
 from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.dims import shape_of
-from mlc.dialects.dtypes import I64, dtype_of
+from mlc.dialects.dtypes import I64
 from mlc.dialects.tensor.bitwise import AndOp, OrOp, ShlOp, XorOp
 from mlc.dialects.tensor.comparison import MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import ForOp, IfOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.division import DivisorOp, FloorDivOp, ModOp
 from mlc.dialects.tensor.elementwise import AddOp, MulOp, NegOp, SubOp
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.dialects.tensor.within import WithinOp
 
 LIMIT = 2**62
@@ -91,7 +91,7 @@ def _of(value: SSAValue, memo: dict[SSAValue, int]) -> int:
 
 
 def _computed(value: SSAValue, memo: dict[SSAValue, int]) -> int:
-    if shape_of(value.type) or dtype_of(tensor_of(value).element_type) is not I64:
+    if shape_of(value.type) or element_dtype(value) is not I64:
         return USUAL
     match value.owner:
         case ConstantOp() as op:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, highest, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.create import full
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.placing import PadOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.indexing import Run, sliced
@@ -50,7 +49,7 @@ def padded(x: SSAValue, room: Shape) -> SSAValue:
     if dims == room:
         return x
     trace = here()
-    zero = full(trace.b, 0, dtype_of(tensor_of(x).element_type), ())
+    zero = full(trace.b, 0, element_dtype(x), ())
     high = tuple(n - d for d, n in zip(dims, room, strict=True))
     return trace.emit(PadOp, x, zero, low=(ZERO,) * len(dims), high=high)
 

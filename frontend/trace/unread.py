@@ -10,7 +10,7 @@ from functools import partial, reduce
 from xdsl.ir import Block, Operation, OpResult, SSAValue, SSAValues
 
 from mlc.dialects.dims import shape_of, tensor_type
-from mlc.dialects.dtypes import BOOL, I64, dtype_of
+from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.tensor.calls import FunctionUse, uses_of_functions
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import INDEX, ControlOp, YieldOp, yield_of
@@ -19,7 +19,7 @@ from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET, split
 from mlc.dialects.tensor.library import LibraryOp
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.frontend.trace.trace import Trace
@@ -151,7 +151,7 @@ def _sum(block: Block, values: Sequence[SSAValue]) -> SSAValue:
 def _whole(b: OpBuilder, x: SSAValue) -> SSAValue:
     """An integer that is made of all elements."""
     shape = shape_of(x.type)
-    dtype = dtype_of(tensor_of(x).element_type)
+    dtype = element_dtype(x)
     for kind in () if dtype is I64 else (I64,) if dtype.kind == "int" else (BOOL, I64):
         x = x if dtype is kind else b(ConvertOp, x, declared=tensor_type(kind.ir, shape))
     letters = ALPHABET[: len(shape)]

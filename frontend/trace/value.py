@@ -15,10 +15,10 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.dims import Shape, shape_of
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.bitwise import AndOp, NotOp, OrOp
 from mlc.dialects.tensor.comparison import SelectOp
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.frontend.errors import (
     ALIASED,
     COPY,
@@ -385,7 +385,7 @@ class Value:
     @property
     def row(self) -> DType:
         """The dtype, as our table has it."""
-        return dtype_of(tensor_of(self.known).element_type)
+        return element_dtype(self.known)
 
 
 def _is_seen(value: Value) -> bool:

@@ -9,9 +9,8 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import Nest
 from mlc.dialects.dims import Dim, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import Schedule
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import MAX_GRID_Y, GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
@@ -165,5 +164,5 @@ class PiecePhase:
         assert self.scratch is not None
         shape = shape_of(self.part.type)
         axes, sizes = tuple(range(len(shape))), tuple(s.b.dim(d) for d in shape)
-        dtype = dtype_of(tensor_of(self.part).element_type)
+        dtype = element_dtype(self.part)
         return Buffer(s.scratch[self.scratch], dtype, (axes,), sizes, (1,))

@@ -10,7 +10,7 @@ from functools import partial
 
 from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects.dtypes import F32, F64, dtype_of
+from mlc.dialects.dtypes import F32, F64
 from mlc.dialects.gpu_products import (
     ACCESS_BYTES,
     MMA_F64,
@@ -24,7 +24,7 @@ from mlc.dialects.gpu_products import (
     RoundTf32Op,
 )
 from mlc.dialects.lanes import vector_type
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.nest_words import Stage
 from mlc.lazy_dataclass import dataclass
@@ -97,7 +97,7 @@ class MmaTile:
             shape = (length, self.cut.k + PADDING[self.dtype.bytes])
         buffer = self.b.shared(memory_type(self.dtype), (*self.slots, *shape))
         walked = self.c.roles.k if along_k else word
-        item = dtype_of(tensor_of(lying(self.c, which, self.dtype)).element_type).bytes
+        item = element_dtype(lying(self.c, which, self.dtype)).bytes
         size, lanes = self.c.letter_sizes[walked[-1]], ACCESS_BYTES // item
         if len(last) > 1 or last != walked[-1] or not isinstance(size, int):
             lanes = 1

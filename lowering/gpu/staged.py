@@ -21,7 +21,7 @@ from mlc.dialects.dtypes import F64, DType, dtype_of
 from mlc.dialects.gpu_copies import CopyAsyncOp, CopyGroupOp, CopyWaitOp
 from mlc.dialects.gpu_products import ACCESS_BYTES
 from mlc.dialects.tensor.comparison import ConvertOp
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tile.nest_words import Stage
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.contraction_nest import ContractionNest
@@ -46,7 +46,7 @@ def lying(c: ContractionNest, which: int, dtype: DType) -> SSAValue:
     """A factor as it lies, where it is widened from what is multiplied."""
     operand = c.op.operands[which]
     made = operand.owner
-    if isinstance(made, ConvertOp) and dtype_of(tensor_of(made.x).element_type) is dtype:
+    if isinstance(made, ConvertOp) and element_dtype(made.x) is dtype:
         return made.x
     return operand
 

@@ -12,10 +12,10 @@ from xdsl.ir import SSAValue
 from mlc.dialects.analysis.access import Access, Nest
 from mlc.dialects.analysis.transposed_reads import turned_reads
 from mlc.dialects.dims import product
-from mlc.dialects.dtypes import BOOL, dtype_of
+from mlc.dialects.dtypes import BOOL
 from mlc.dialects.lanes import element_of, lanes_of, vector_type
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
@@ -216,7 +216,7 @@ def _side(nest: Nest, kernel: KernelOp, across: int, turned: tuple[Access, ...])
     """The side of a thread's square: elements of one access, where they divide both sizes."""
     groups = nest.groups(frozenset())
     values = [*(kernel.inputs[access.argument] for access in turned), *kernel.outs]
-    dtypes = [dtype_of(tensor_of(x).element_type) for x in values]
+    dtypes = [element_dtype(x) for x in values]
     if any(dtype.kind in ("bool", "complex") for dtype in dtypes):
         return None
     side = min(MOST_LANES, ACCESS_BYTES // max(dtype.bytes for dtype in dtypes))

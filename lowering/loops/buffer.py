@@ -8,9 +8,9 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import product, shape_of
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.element import Ix
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder
@@ -91,6 +91,4 @@ def buffer_of(
     if strides is None:
         ends = [group[-1] + 1 for group in merged]
         strides = [b.dim(product(shape[end:])) for end in ends]
-    return Buffer(
-        memref, dtype_of(tensor_of(tensor).element_type), tuple(merged), sizes, tuple(strides)
-    )
+    return Buffer(memref, element_dtype(tensor), tuple(merged), sizes, tuple(strides))

@@ -20,12 +20,11 @@ from mlc.dialects.analysis.access import RESULTS, Nest, nest_of
 from mlc.dialects.analysis.alike import spelled
 from mlc.dialects.analysis.nests import ops_in
 from mlc.dialects.dims import Dim, product, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.program import ALL_PASSES
 from mlc.dialects.tensor.bind import symbols_in
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder, buffer_type, memory_type
@@ -222,7 +221,7 @@ def _view_type(
     """The memref of a tensor whose axes are walked in groups."""
     shape = shape_of(tensor.type)
     sizes = [product(shape[axis] for axis in group).constant for group in groups]
-    element = memory_type(dtype_of(tensor_of(tensor).element_type))
+    element = memory_type(element_dtype(tensor))
     return buffer_type(element, tuple(-1 if s is None else s for s in sizes), strided, dense)
 
 

@@ -233,12 +233,18 @@ def _passes_caches(s: KernelScope) -> SSAValue | bool:
     return found
 
 
+def innermost(sizes: Sequence[Index]) -> int:
+    """The last axis, or group of axes, along which there may be several elements."""
+    return max((k for k, size in enumerate(sizes) if size != 1), default=len(sizes) - 1)
+
+
 def pointwise(s: KernelScope, axes: Axes, *, nontemporal: bool = False) -> None:
     """One loop per group of axes."""
     b = s.b
     lanes, unroll = s.schedule.lanes, s.schedule.unroll
-    inner = len(axes.groups) - 1
-    if lanes > 1 and isinstance(axes.sizes[inner], int) and axes.sizes[inner] == 1:
+    inner = innermost(axes.sizes)
+    behind = [ORIGIN] * (len(axes.sizes) - 1 - inner)
+    if axes.sizes[inner] == 1:
         lanes = 1
     outer = next((k for k, size in enumerate(axes.sizes) if size != 1), inner)
 
@@ -251,7 +257,7 @@ def pointwise(s: KernelScope, axes: Axes, *, nontemporal: bool = False) -> None:
             return
 
         def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
-            at = axes.point([*fixed, Position(i, 1)])
+            at = axes.point([*fixed, Position(i, 1), *behind])
             e = s.lanes(lanes, mask)
             e.nontemporal = nontemporal
             s.store_results(e, at)
@@ -315,7 +321,8 @@ def _write_share(
     b, lanes = s.b, s.schedule.lanes
     sizes = [b.dim(dim) for dim in shape_of(part.type)]
     starts = [b.dim(dim) for dim in start] or [0] * len(sizes)
-    inner = len(sizes) - 1
+    inner = innermost(sizes)
+    behind = [ORIGIN] * (len(sizes) - 1 - inner)
 
     shared = next((k for k, size in enumerate(sizes) if size != 1), inner)
 
@@ -328,14 +335,14 @@ def _write_share(
             return
 
         def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
-            at = (*fixed, Position(i, 1))
+            at = (*fixed, Position(i, 1), *behind)
             e = s.lanes(lanes, mask)
             value = e.fetch(part, at)
             moved = (Position(b.add(p.base, x), p.step) for p, x in zip(at, starts, strict=True))
             e.store(value, target, tuple(moved))
             return []
 
-        lead = 0 if k == shared else _lead(target, starts[inner], lanes)
+        lead = 0 if k == shared or behind else _lead(target, starts[inner], lanes)
         if lead and isinstance(high, int) and high >= 2 * lanes:
             body(0, b.mask(lead, lanes), ())
             low = lead

@@ -12,8 +12,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, shape_of
-from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.lazy_dataclass import dataclass
@@ -61,7 +60,7 @@ class NestArrays(KernelScope):
         shape = shape_of(value.type)
         axis = next((k for k, dim in enumerate(shape) if dim != ONE), 0)
         sizes = tuple(self.b.dim(dim) for dim in shape)
-        dtype = dtype_of(tensor_of(value).element_type)
+        dtype = element_dtype(value)
         return Buffer(memref, dtype, ((axis,),), sizes, (1,))
 
     def write(self, op: TensorOp, buffer: Buffer) -> None:

@@ -9,11 +9,10 @@ from mlc.dialects.analysis.nests import HELD, ops_in
 from mlc.dialects.analysis.ranges import Ranges
 from mlc.dialects.analysis.shares import is_dealt, shares_columns
 from mlc.dialects.dims import product, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.library import LibraryOp
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.order import BLOCKS
 from mlc.lowering.loops.builder import item_bytes, memory_type
 from mlc.lowering.loops.function import ONE, Scratch
@@ -47,7 +46,7 @@ def held_arrays(op: KernelOp) -> tuple[Scratch, ...]:
         known = [size for size in sizes if size is not None]
         if len(known) != len(sizes):
             raise PlanError(f"{op.name}: {x.type} in a nest has no largest size")
-        found.append(Scratch(memory_type(dtype_of(tensor_of(x).element_type)), product(known)))
+        found.append(Scratch(memory_type(element_dtype(x)), product(known)))
     return tuple(found)
 
 

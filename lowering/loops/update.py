@@ -10,8 +10,9 @@ from mlc.dialects.dims import shape_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.buffer import ORIGIN
 from mlc.lowering.loops.element import Lanes, Position
-from mlc.lowering.loops.kernel import KernelScope, vector_loop
+from mlc.lowering.loops.kernel import KernelScope, innermost, vector_loop
 
 
 def update_of(kernel: KernelOp) -> DynamicUpdateOp:
@@ -42,7 +43,8 @@ def lower_update(s: KernelScope) -> None:
     b, op, lanes = s.b, update_of(s.kernel), s.schedule.lanes
     start = first_element(s.lanes(1), op)
     sizes = [b.dim(dim) for dim in shape_of(op.update.type)]
-    inner = len(sizes) - 1
+    inner = innermost(sizes)
+    behind = [ORIGIN] * (len(sizes) - 1 - inner)
     shared = next((k for k, size in enumerate(sizes) if size != 1), inner)
 
     def write(lanes: int, mask: SSAValue | None, at: list[Position]) -> None:
@@ -61,7 +63,7 @@ def lower_update(s: KernelScope) -> None:
             return
 
         def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
-            write(lanes, mask, [*fixed, Position(i, 1)])
+            write(lanes, mask, [*fixed, Position(i, 1), *behind])
             return []
 
         vector_loop(s, low, high, body, lanes=lanes, unroll=1)

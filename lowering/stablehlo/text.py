@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, FloorDiv, Shape, shape_of
-from mlc.dialects.dtypes import BOOL, I32, I64, DType, dtype_of
+from mlc.dialects.dtypes import BOOL, I32, I64, DType
 from mlc.dialects.stablehlo import ELEMENTS
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.lazy_dataclass import dataclass
 
 Body = Callable[..., "Sequence[Value]"]
@@ -250,7 +250,7 @@ class Writer:
 
 def typed(value: SSAValue) -> tuple[DType, Shape]:
     """Dtype and shape of a value of the program."""
-    return dtype_of(tensor_of(value).element_type), shape_of(value.type)
+    return element_dtype(value), shape_of(value.type)
 
 
 def _literal(array: NDArray[Any], dtype: DType) -> str:

@@ -16,6 +16,7 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts
 from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.control import ControlOp, IfOp, yield_of
+from mlc.dialects.tensor.elementwise import AddOp, MulOp, SubOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import ReshapeOp
@@ -104,6 +105,9 @@ class Chains:
             return 1.0
         if not op.dtype.is_inexact:
             return max(1.0, 2 * op.WEIGHT) if op.WEIGHT > 2 else 1.0
+        if isinstance(op, AddOp | SubOp):
+            fused = any(isinstance(x.owner, MulOp) for x in op.operands)
+            return self.target.fma_latency_cycles if fused else self.loops.add_latency_cycles
         return max(float(self.target.fma_latency_cycles), 2 * op.WEIGHT)
 
 

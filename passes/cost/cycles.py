@@ -16,11 +16,10 @@ from mlc.cached_property import cached_property
 from mlc.dialects.analysis.access import Access, Nest, nest_of, whole_of
 from mlc.dialects.analysis.transposed_reads import turned_inputs
 from mlc.dialects.dims import product, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts
-from mlc.dialects.tensor.op import OpaqueOp, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
@@ -41,8 +40,6 @@ COLUMN_DEPTH = 256
 """Rows from which a reduction down the columns has many."""
 LINES_AHEAD = 3
 """Lines down the columns that are asked for at once."""
-CONFLICT_BYTES = 1024
-"""Strides by such a power of two share few sets of level 1."""
 
 
 def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
@@ -220,16 +217,11 @@ class _Rows:
             unit *= extent
         if stride in (0, 1):
             return 0.0
+        item = element_dtype(self.kernel.inputs[access.argument]).bytes
         if access.argument in self._turned:
-            return self.loops.turned_cycles * lanes
-        argument = self.kernel.inputs[access.argument]
-        bytes_apart = abs(stride) * dtype_of(tensor_of(argument).element_type).bytes
-        loops = self.loops
-        apart = bytes_apart >= self.target.cache_line_bytes
-        each = max(loops.apart_cycles, loops.strided_cycles) if apart else loops.strided_cycles
-        if bytes_apart % CONFLICT_BYTES == 0:
-            each = max(each, loops.conflict_cycles)
-        return each * lanes
+            return self.loops.turned(item) * lanes
+        step = abs(stride) * item
+        return self.loops.alone_cycles(item, step, self.target.cache_line_bytes) * lanes
 
 
 def _by_words(kernel: KernelOp, words: Words, sizes: Mapping[str, int], target: CpuTarget) -> float:
@@ -275,7 +267,8 @@ def whole_cycles(op: OpaqueOp, sizes: Mapping[str, int], target: CpuTarget) -> f
             * (target.loops.sort_cycles if isinstance(op, SortOp) else target.loops.argsort_cycles)
         )
     if isinstance(op, ScanOp):
-        return elements * target.loops.scan_cycles
+        wide = op.dtype.bytes > 4
+        return elements * (target.loops.scan_f64_cycles if wide else target.loops.scan_cycles)
     if isinstance(op, ScatterOp):
         updates = prod(dim.evaluate(sizes) for dim in shape_of(op.operands[-1].type))
         return updates * (

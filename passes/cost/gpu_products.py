@@ -8,11 +8,11 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.matmul_axes import contraction_roles, thread_roles
 from mlc.dialects.dims import product
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import DType
 from mlc.dialects.plan import Schedule
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.comparison import ConvertOp
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.terms import PRODUCTS, OfTermsOp
 from mlc.passes.gpu.predict import WGMMA, GpuProduct, gpu_product, product_seconds
@@ -59,7 +59,7 @@ def _factor(op: Product) -> DType:
 def _given(value: SSAValue) -> DType:
     op = value.owner
     given = op.operands[0] if isinstance(op, ConvertOp | OfTermsOp) else value
-    return dtype_of(tensor_of(given).element_type)
+    return element_dtype(given)
 
 
 def _products(op: Product) -> int:

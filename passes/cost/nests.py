@@ -11,10 +11,9 @@ from mlc.dialects.analysis.ranges import Ranges
 from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
 from mlc.dialects.cost import CostAttr
 from mlc.dialects.dims import Dim, product, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, yield_of
-from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
+from mlc.dialects.tensor.op import TensorOp, bytes_of, element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
 from mlc.passes.cost.chains import array_of
@@ -49,7 +48,7 @@ def nest_writes(kernel: KernelOp) -> Sequence[Dim]:
     for op, times in _runs(kernel.block, ONE, largest):
         if isinstance(op, DynamicUpdateOp):
             elements = _product(shape_of(op.update.type), largest)
-            size = times * elements * dtype_of(tensor_of(op.result).element_type).bytes
+            size = times * elements * element_dtype(op.result).bytes
             array = array_of(op.result)
             stored[array] = stored.get(array, Dim.const(0)) + size
     found: list[Dim] = []
@@ -66,7 +65,7 @@ def _reads(kernel: KernelOp, largest: Largest, over: Collection[int] = ()) -> di
             x = array_of(given) if part else given
             if isinstance(x, BlockArgument) and x.block is kernel.block and not is_number(x):
                 elements = _product(shape_of(op.results[0].type if part else x.type), largest)
-                size = times * elements * dtype_of(tensor_of(x).element_type).bytes
+                size = times * elements * element_dtype(x).bytes
                 read[x] = read.get(x, Dim.const(0)) + size
     loop = loop_of(kernel.block)
     assert loop is not None

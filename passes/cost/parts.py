@@ -18,7 +18,6 @@ from mlc.dialects.analysis.transposed_reads import SHORT
 from mlc.dialects.dims import Dim, as_tensor, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.target import CpuTarget, Target
-from mlc.passes.cost.cycles import CONFLICT_BYTES
 from mlc.passes.cost.sizes import by_sizes, elements_of, estimate, stored_bytes
 from mlc.passes.cost.streams import Stream, Traffic, work_of_traffic
 from mlc.passes.cost.traffic import LINE_BYTES
@@ -59,8 +58,7 @@ def part_seconds(part: Attribute, whole: Attribute, order: Order, target: CpuTar
         each += (rest > 0) * target.loops.masked_load_cycles
         core = of_cycles(each * (count // row), target)
         return _moved(Stream(count * item, held), core, target)
-    conflicts = step % CONFLICT_BYTES == 0
-    each = target.loops.conflict_cycles if conflicts else target.loops.strided_cycles
+    each = target.loops.alone_cycles(item, step, target.cache_line_bytes)
     lines = count * min(step, LINE_BYTES) // LINE_BYTES
     return _moved(Stream(count * item, held, lines), of_cycles(each * count, target), target)
 
@@ -71,7 +69,9 @@ def turn_seconds(kind: Attribute, order: Order, target: CpuTarget) -> int:
     sizes, loops = [estimate(d) for d in shape_of(kind)], target.loops
     count, size = prod(sizes), stored_bytes(kind)
     in_tiles = min(sizes[order[-1]], sizes[-1]) >= SHORT
-    core = of_cycles((loops.turned_cycles if in_tiles else loops.strided_cycles) * count, target)
+    item = dtype_of(as_tensor(kind).element_type).bytes
+    alone = loops.alone_cycles(item, item * sizes[-1], target.cache_line_bytes)
+    core = of_cycles((loops.turned(item) if in_tiles else alone) * count, target)
     whole = Stream(size, 2 * size)
     return seconds(work_of_traffic(Traffic((whole,), (whole,), size), core, target), target)
 

@@ -23,6 +23,7 @@ from mlc.passes.cost.cycles import kernel_cycles
 from mlc.passes.cost.gpu_products import seconds_in_stream, seconds_of_product
 from mlc.passes.cost.model import kernel_cost
 from mlc.passes.cost.ops import at_peak, point_cost
+from mlc.passes.cost.sizes import sizes_in_call
 from mlc.passes.cost.streams import Traffic, work_of_traffic
 from mlc.passes.cost.traffic import traffic_of
 from mlc.passes.cost.walk import work_of
@@ -39,7 +40,8 @@ def predicted_seconds(
 ) -> dict[KernelOp, float]:
     """
     Seconds of one run of every kernel that runs, in a call of a plan-level module that follows
-    another one, for these values of the symbols.
+    another one, for these values of the symbols; where one is missing, for what the module says
+    that it mostly is.
     """
     return {
         op: seconds(work, target, workers) / ATTO
@@ -49,6 +51,7 @@ def predicted_seconds(
 
 def call_seconds(module: ModuleOp, target: Target, sizes: Mapping[str, int]) -> float:
     """Of one call on one thread; kernels that data repeats count once."""
+    sizes = sizes_in_call(module, sizes)
     predicted = predicted_seconds(module, target, sizes)
     return sum(taken * times_in_call(op, sizes) for op, taken in predicted.items())
 
@@ -57,7 +60,7 @@ def predicted_work(
     module: ModuleOp, target: Target, sizes: Mapping[str, int], threads: int = 1
 ) -> dict[KernelOp, Predicted]:
     """As `predicted_seconds`, what is done in them."""
-    work = WORKS[type(target)]
+    work, sizes = WORKS[type(target)], sizes_in_call(module, sizes)
     return {
         op: work(op, traffic, sizes_at(op, sizes), target, threads)
         for op, traffic in traffic_of(module, sizes).items()

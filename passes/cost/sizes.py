@@ -18,6 +18,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
 from mlc.dialects.dims import Dim, Shape, product
+from mlc.dialects.errors import MlcError
+from mlc.dialects.program import entry_function, symbols_of
+from mlc.dialects.tensor.bind import with_limits
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.typical import typical_of
 
@@ -56,6 +59,23 @@ def typical(dim: Dim) -> int | None:
     """The dim's value for typical sizes; None where one of its symbols has none."""
     known = _as_mapping(_typical.get())
     return dim.evaluate(known) if dim.symbols() <= known.keys() else None
+
+
+def sizes_in_call(module: ModuleOp, given: Mapping[str, int]) -> dict[str, int]:
+    """
+    The value of every symbol of a program: as given, else what the module says it mostly is; of
+    sizes that the program binds the largest. MlcError where a symbol has neither.
+    """
+    found = {**typical_of(module), **given}
+    symbols = symbols_of(entry_function(module))
+    if missing := [name for name in symbols if name not in found]:
+        known = ", ".join(f"{name} = {size}" for name, size in found.items()) or "none"
+        raise MlcError(
+            f"what this plan takes depends on sizes that only a call knows: no value for "
+            f"{', '.join(missing)}; found: {known}. Give each a value, or state what it mostly is: "
+            f"mlc.typical = {{{missing[0]} = 1024 : i64}} on the module"
+        )
+    return with_limits(module, found)
 
 
 def by_sizes(function: Callable[P, R]) -> Callable[P, R]:

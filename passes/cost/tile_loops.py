@@ -9,9 +9,8 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import is_unwritten, root_of
 from mlc.dialects.analysis.trips import running_kernels, trips_at
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.control import ControlOp
-from mlc.dialects.tensor.op import bytes_of, tensor_of
+from mlc.dialects.tensor.op import bytes_of, element_dtype
 from mlc.dialects.tensor.tiles import TilesOp, is_position
 from mlc.passes.cost.model import Counts, bytes_read, counts_of
 
@@ -65,7 +64,7 @@ def work_of_loop(loop: TilesOp, sizes: Mapping[str, int]) -> Counts:
         flops=flops,
         bytes_read=sum(read.values()),
         bytes_written=sum(written.values()),
-        accesses=sum(size // dtype_of(tensor_of(x).element_type).bytes for x, size in moved),
+        accesses=sum(size // element_dtype(x).bytes for x, size in moved),
     )
 
 

@@ -21,13 +21,12 @@ from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.analysis.transposed_reads import turned_inputs
 from mlc.dialects.analysis.trips import outermost_tiles, sizes_at
 from mlc.dialects.dims import Dim, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
-from mlc.dialects.tensor.op import bytes_of, tensor_of
+from mlc.dialects.tensor.op import bytes_of, element_dtype
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
 from mlc.lazy_dataclass import dataclass
@@ -117,7 +116,7 @@ class _Touching:
                 size = max(everything, whole)
                 lines, elements = _gathered(argument, sizes)
                 if k in strided:
-                    item = dtype_of(tensor_of(x).element_type).bytes
+                    item = element_dtype(x).bytes
                     # of a part, the other elements of a line are nobody's
                     lines = moved // (LINE_BYTES if moved == everything else item)
                     elements = 0
@@ -241,7 +240,7 @@ def _gathered(argument: SSAValue, sizes: Mapping[str, int]) -> tuple[int, int]:
                 if c.isdigit() or c not in result:
                     break
                 row *= dim.evaluate(sizes)
-            item = dtype_of(tensor_of(argument).element_type).bytes
+            item = element_dtype(argument).bytes
             rows = count // max(item * row, 1)
             lines += rows * -(-row * item // LINE_BYTES) if row > 1 else 0
             elements += rows if row == 1 else 0

@@ -16,32 +16,32 @@ import numpy as np
 from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.analysis.nests import HELD, is_number, loop_of
-from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
+from mlc.dialects.analysis.trips import trips_of
 from mlc.dialects.dims import Dim, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts
 from mlc.dialects.tensor.bind import BindOp
-from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, yield_of
+from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, loops_around, yield_of
 from mlc.dialects.tensor.create import ConstantOp
-from mlc.dialects.tensor.elementwise import AddOp, Elementwise
+from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.letters import split
-from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
+from mlc.dialects.tensor.op import TensorOp, bytes_of, element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.cost.chains import Chains, Values, straight
+from mlc.passes.cost.chains import Chains, Values
+from mlc.passes.cost.counts import guessed
 from mlc.passes.cost.ops import op_cycles
 from mlc.passes.cost.sizes import assumed
 from mlc.passes.cost.streams import spread
 from mlc.passes.cost.work import ATTO, Work, seconds
 
-FORETOLD_TRIPS = 8
-"""Of `while` in another loop: of branches back 88 of 100 are
-taken. SOURCE: Ball, Larus, "Branch prediction for free", PLDI 1993"""
+BRANCH_CYCLES = 1.0
+"""Of a loop's shortest trip: one branch is taken in a cycle. Source: the guides that `fma_ports`
+cites."""
 
 COPIES = 4
 """States of a sum that one loop adds to side by side, as the lowering of nests has them."""
@@ -68,6 +68,7 @@ class _Sum:
     """What ops of a block take, each kind of unit for itself."""
 
     begin: float = 0.0
+    integers: float = 0.0
     loads: float = 0.0
     stores: float = 0.0
     divide: float = 0.0
@@ -76,11 +77,13 @@ class _Sum:
     @property
     def cycles(self) -> float:
         """The units work side by side; loops come one after another."""
-        return max(self.begin, self.loads, self.stores, self.divide) + self.inside
+        units = (self.begin, self.integers, self.loads, self.stores, self.divide)
+        return max(units) + self.inside
 
     def add(self, other: _Sum) -> None:
         """What another block takes, one after the other."""
         self.begin += other.begin
+        self.integers += other.integers
         self.loads += other.loads
         self.stores += other.stores
         self.divide += other.divide
@@ -88,8 +91,8 @@ class _Sum:
 
     def half(self) -> _Sum:
         """Every other time."""
-        numbers = (self.begin, self.loads, self.stores, self.divide, self.inside)
-        return _Sum(*(x / 2 for x in numbers))
+        units = (self.begin, self.integers, self.loads, self.stores, self.divide)
+        return _Sum(*(x / 2 for x in (*units, self.inside)))
 
 
 class _Trips:
@@ -129,12 +132,12 @@ class _Trips:
 
     def count(self, op: ControlOp, values: Values) -> int:
         """How often a loop runs."""
-        if not isinstance(op, ForOp):
-            return FORETOLD_TRIPS if _is_inner(op) else UNKNOWN_TRIPS
-        known = trips_of(op)
-        if known is not None:
-            return max(self._size(known), 0)
-        return max(values.get(op.count, _guessed(op)), 0)
+        if isinstance(op, ForOp):
+            if (size := trips_of(op)) is not None:
+                return max(self._size(size), 0)
+            if (known := values.get(op.count)) is not None:
+                return max(known, 0)
+        return guessed(op, values)
 
     def of_loop(self, op: ControlOp, values: Values) -> float:
         """
@@ -145,12 +148,18 @@ class _Trips:
         if not count:
             return 0.0
         if not isinstance(op, ForOp) or not _is_asked(op) or count == 1:
-            return count * self._trip(op, values, count // 2)
-        found = (self._trip(op, values, round((count - 1) * place)) for place in TWO_POINTS)
-        return count * sum(found) / 2
+            return count * self._trip(op, values, count // 2, count) + self._left(op, values)
+        places = (round((count - 1) * place) for place in TWO_POINTS)
+        found = (self._trip(op, values, number, count) for number in places)
+        return count * sum(found) / 2 + self._left(op, values)
 
-    def _trip(self, op: ControlOp, values: Values, number: int) -> float:
-        """Of one trip; its end is foretold, but for loops of few trips."""
+    def _left(self, op: ControlOp, values: Values) -> float:
+        """The branch that leaves a loop whose count data decide."""
+        known = isinstance(op, ForOp) and (trips_of(op) is not None or op.count in values)
+        return 0.0 if known else self._mispredicted
+
+    def _trip(self, op: ControlOp, values: Values, number: int, count: int) -> float:
+        """Of one trip of so many; its end is foretold, but for loops of few trips."""
         total, here = _Sum(), dict(values)
         if isinstance(op, ForOp):
             here[op.body.block.args[0]] = number
@@ -162,8 +171,11 @@ class _Trips:
             chain = Chains(self.target).of(op, op.body.block, here, later)
         else:
             chain = Chains(self.target).of(op, op.blocks[-1], here, here)
-        total.begin += 1.0  # counting and branching back
-        return max(total.cycles, chain)
+        ops = total.begin / self.loops.issue_cycles + 2  # counting, and branching back
+        total.begin = ops * self.loops.issue_cycles
+        if isinstance(op, ForOp) and not total.inside and not _hands_on(op):
+            chain /= max(self.loops.num_waiting_ops / (ops * count), 1.0)
+        return max(total.cycles, chain, BRANCH_CYCLES)
 
     # Numbers ------------------------------------------------------------------------------------
 
@@ -182,7 +194,7 @@ class _Trips:
 
     def _branch(self, op: IfOp, values: Values) -> _Sum:
         """The branch that is taken, where that is known; else both as often, foretold or not."""
-        known = values.get(op.condition)
+        known = True if _stands_checked(op) else values.get(op.condition)
         if known is not None:
             chosen = op.blocks[not known]
             found = self.block(chosen, values)
@@ -229,7 +241,10 @@ class _Trips:
             return
         if op.WEIGHT > 2 and isinstance(op, Elementwise):
             found.divide += op_cycles(op, 1, self.target)
-        found.begin += self.loops.issue_cycles * max(op.WEIGHT if op.WEIGHT <= 2 else 1.0, 1.0)
+        begun = max(op.WEIGHT if op.WEIGHT <= 2 else 1.0, 1.0)
+        found.begin += self.loops.issue_cycles * begun
+        if not op.dtype.is_inexact:
+            found.integers += self.loops.integer_cycles * begun
 
     # Arrays -------------------------------------------------------------------------------------
 
@@ -238,7 +253,7 @@ class _Trips:
         sizes = [self._size(dim) for dim in shape]
         along = next((n for n in reversed(sizes) if n != 1), 1)
         rows = prod(sizes) // max(along, 1)
-        lanes = self.target.lanes(8 * dtype_of(tensor_of(value).element_type).bytes)
+        lanes = self.target.lanes(8 * element_dtype(value).bytes)
         vector = self._element(value, lanes, len(shape) - 1) + self.loops.store_cycles
         vectors = ceil(along / lanes)
         end = (along % lanes != 0) * self.loops.masked_store_cycles
@@ -325,9 +340,9 @@ class _Trips:
         behind = shape_of(whole.type)[along + 1 :] if along >= 0 else ()
         strided = any(dim != Dim.const(1) for dim in behind) and len(shape) > 1
         if strided and lanes > 1:
-            item = dtype_of(tensor_of(whole).element_type).bytes
-            apart = prod(self._size(dim) for dim in behind) * item >= self.target.cache_line_bytes
-            return (self.loops.apart_cycles if apart else self.loops.strided_cycles) * lanes
+            item = element_dtype(whole).bytes
+            step = prod(self._size(dim) for dim in behind) * item
+            return self.loops.alone_cycles(item, step, self.target.cache_line_bytes) * lanes
         return self.loops.load_issue_cycles
 
 
@@ -351,7 +366,7 @@ def _known(op: TensorOp, values: Values) -> int | None:
     given = [values.get(x) for x in op.operands]
     if None in given or not given:
         return None
-    types = [dtype_of(tensor_of(x).element_type).numpy for x in op.operands]
+    types = [element_dtype(x).numpy for x in op.operands]
     arrays = [np.asarray(x, dtype=kind) for x, kind in zip(given, types, strict=True)]
     with np.errstate(all="ignore"):
         return int(op.reference(*arrays))
@@ -369,41 +384,21 @@ def _follow(block: Block, values: Values) -> None:
                 values[op.results[0]] = known
 
 
-def _guessed(op: ForOp) -> int:
+def _hands_on(op: ControlOp) -> bool:
     """
-    Of a loop whose count data decide: where its trips walk along an array from where data say, all
-    loops together see the array once.
+    Whether a loop begins with a number that the one around it carries: else the processor is in
+    several trips of that at once, where it holds their ops.
     """
-    around, number = op.parent_op(), op.body.block.args[0]
-    outer = trips_of(around) if isinstance(around, ControlOp) else Dim.const(1)
-    if outer is None or outer.constant is None:
-        return UNKNOWN_TRIPS
-    walked = (
-        shape_of(x.x.type)[0].constant
-        for x in straight(op.body.block)
-        if isinstance(x, DynamicSliceOp) and len(x.offsets) == 1 and _moves(x.offsets[0], number)
-    )
-    sizes = [size for size in walked if size is not None]
-    return max(min(sizes) // max(outer.constant, 1), 1) if sizes else UNKNOWN_TRIPS
+    around = next(loops_around(op), None)
+    if around is None:
+        return True
+    carried = {x for block in around.blocks for x in around.carried_in(block)}
+    return any(is_number(x) and x in carried for x in op.starts)
 
 
-def _is_inner(op: ControlOp) -> bool:
-    """Whether a loop stands in another one."""
-    around = op.parent_op()
-    while isinstance(around, ControlOp):
-        if around.repeats:
-            return True
-        around = around.parent_op()
-    return False
-
-
-def _moves(index: SSAValue, number: SSAValue) -> bool:
-    """Whether an index is the trip's number and something that does not depend on it."""
-    op = index.owner
-    while isinstance(op, ReshapeOp | WithinOp):
-        index = op.operands[0]
-        op = index.owner
-    return index is number or (isinstance(op, AddOp) and any(x is number for x in op.operands))
+def _stands_checked(op: IfOp) -> bool:
+    """Whether the first branch is a loop whose indices were found to lie within their axes."""
+    return any(isinstance(x, WithinOp) and x.holds is not None for x in op.blocks[0].walk())
 
 
 def _is_asked(op: ForOp) -> bool:

@@ -9,13 +9,13 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import product
-from mlc.dialects.dtypes import BF16, F16, F32, F64, DType, dtype_of, holds
+from mlc.dialects.dtypes import BF16, F16, F32, F64, DType, holds
 from mlc.dialects.gpu_products import ACCESS_BYTES, MMA_F64, MMA_SHAPES, PADDING, TURNED_PADDING
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.plan import Schedule
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.comparison import ConvertOp
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.nest_words import Stage
@@ -190,7 +190,7 @@ def _multiplied(op: Product, target: GpuTarget) -> DType | None:
 
 def _given(value: SSAValue) -> DType:
     """Of a factor's elements, before a conversion that keeps them."""
-    dtype, op = dtype_of(tensor_of(value).element_type), value.owner
-    if isinstance(op, ConvertOp) and holds(dtype, source := dtype_of(tensor_of(op.x).element_type)):
+    dtype, op = element_dtype(value), value.owner
+    if isinstance(op, ConvertOp) and holds(dtype, source := element_dtype(op.x)):
         return source
     return dtype

@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterator
 
 from mlc.dialects.dims import Shape, product, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import GpuTarget
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tile.words import Hold, Words
 from mlc.passes.tile.rows import space_of
@@ -47,7 +46,7 @@ def rows_of(kernel: KernelOp, target: GpuTarget) -> Iterator[Words]:
         return
     whole = (*space[0], *space[1])
     wide = [x for x in (*kernel.inputs, *kernel.outs) if shape_of(x.type) == whole]
-    item = max((dtype_of(tensor_of(x).element_type).bytes for x in wide), default=4)
+    item = max((element_dtype(x).bytes for x in wide), default=4)
     lanes = math.gcd(size, ACCESS_BYTES // item)
     vectors = size // lanes
     warp = target.warp_lanes
@@ -78,7 +77,7 @@ def rows_of(kernel: KernelOp, target: GpuTarget) -> Iterator[Words]:
 def _ahead(kernel: KernelOp, rows: Shape, columns: Shape) -> int:
     """Rows that are asked for before their block begins: 0 where they are few, or short."""
     read = [x for x in kernel.inputs if shape_of(x.type) == (*rows, *columns)]
-    item_bytes = sum(dtype_of(tensor_of(x).element_type).bytes for x in read)
+    item_bytes = sum(element_dtype(x).bytes for x in read)
     count, size = product(rows).constant, product(columns).constant
     if not count or not size or not item_bytes:
         return 0

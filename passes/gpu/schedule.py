@@ -12,11 +12,11 @@ from xdsl.ir import BlockArgument
 from mlc.dialects.analysis.access import Nest, contiguous_votes, group_sizes
 from mlc.dialects.analysis.matmul_axes import thread_roles
 from mlc.dialects.dims import Dim, product
-from mlc.dialects.dtypes import F32, dtype_of
+from mlc.dialects.dtypes import F32
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.gpu import STATIC_SHARED_BYTES
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.order import Order
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
@@ -285,4 +285,4 @@ def _power_of_two(least: int) -> int:
 def _widest(kernel: KernelOp) -> int:
     """Bytes of the widest element that the kernel reads or writes."""
     values = [*kernel.inputs, *kernel.outs]
-    return max(dtype_of(tensor_of(x).element_type).bytes for x in values)
+    return max(element_dtype(x).bytes for x in values)

@@ -8,9 +8,9 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import shape_of
-from mlc.dialects.dtypes import BF16, BOOL, F16, DType, dtype_of
+from mlc.dialects.dtypes import BF16, BOOL, F16, DType
 from mlc.dialects.target import GpuTarget
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.words import Overlap, Raster, Roles, Stages, Tile, Words
 from mlc.passes.gpu.block import SLACK_BYTES
@@ -138,7 +138,7 @@ def _others(form: StreamForm) -> list[SSAValue]:
 
 def _reads_numbers(form: StreamForm) -> bool:
     """Whether numbers of memory are in registers while the last columns are masked."""
-    return any(dtype_of(tensor_of(x).element_type) is not BOOL for x in _others(form))
+    return any(element_dtype(x) is not BOOL for x in _others(form))
 
 
 def _is_plain(form: StreamForm) -> bool:

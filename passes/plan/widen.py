@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import shape_of, tensor_type
-from mlc.dialects.dtypes import BF16, F16, F32, DType, dtype_of
+from mlc.dialects.dtypes import BF16, F16, F32, DType
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.bitwise import BitcastOp
@@ -16,7 +16,7 @@ from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.create import ConstantOp, full
 from mlc.dialects.tensor.elementwise import Elementwise
-from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, element_dtype, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.rounding import (
     IsfiniteOp,
@@ -88,7 +88,7 @@ def _stays(value: SSAValue) -> bool:
 
 
 def _is_narrow(value: SSAValue) -> bool:
-    return dtype_of(tensor_of(value).element_type) in NARROW
+    return element_dtype(value) in NARROW
 
 
 class _Widened:

@@ -30,7 +30,6 @@ from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import product, shape_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import Target
-from mlc.dialects.tensor.bind import with_limits
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.tiles import TilesOp
@@ -40,6 +39,7 @@ from mlc.dialects.tile.kernel import CallOp, called
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.model import NOTHING, Counts, counts_of
 from mlc.passes.cost.prediction import call_cost, predicted_seconds
+from mlc.passes.cost.sizes import sizes_in_call
 from mlc.passes.cost.tile_loops import (
     phases_of,
     results_of,
@@ -179,8 +179,8 @@ def _kernel_dict(k: KernelReport) -> dict[str, object]:
 
 
 def plan_of(module: ModuleOp, target: Target, sizes: Mapping[str, int], threads: int = 1) -> Plan:
-    """The report of a plan-level module for these values of the symbols."""
-    sizes = with_limits(module, sizes)
+    """The report of a plan-level module for these values of the symbols, else typical ones."""
+    sizes = sizes_in_call(module, sizes)
     predicted = predicted_seconds(module, target, sizes, threads)
     kernels: dict[KernelOp | TilesOp, None] = {}
     for op in running_kernels(module):

@@ -19,12 +19,11 @@ from mlc.dialects.analysis.aliases import Aliases, donations_of, root_of
 from mlc.dialects.analysis.trips import kernel_numbers, phase_numbers, sizes_at, trips_of
 from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import BufferAttr, KernelOp
 from mlc.dialects.plan import Place as Kind
 from mlc.dialects.program import ALIGNMENT_BYTES, arena_slots, entry_function
 from mlc.dialects.tensor.control import ControlOp, YieldOp, yield_of
-from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
+from mlc.dialects.tensor.op import TensorOp, bytes_of, element_dtype
 from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
@@ -139,7 +138,7 @@ def handed_to(user: Operation, operand: int) -> list[SSAValue]:
 def spell(value: SSAValue) -> str:
     """A tensor's dtype and shape, ``f32[B, 10]``."""
     dims = ", ".join(str(dim) for dim in shape_of(value.type))
-    return f"{dtype_of(tensor_of(value).element_type).name}[{dims}]"
+    return f"{element_dtype(value).name}[{dims}]"
 
 
 class _Timeline:

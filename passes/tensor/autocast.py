@@ -8,9 +8,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import shape_of, tensor_type
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.comparison import ConvertOp
-from mlc.dialects.tensor.op import OpBuilder, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, element_dtype, tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.lazy_dataclass import dataclass
 
@@ -51,7 +51,7 @@ def _round(op: Product, narrow: DType) -> None:
 
 def _is_rounded(x: SSAValue, narrow: DType) -> bool:
     source = x.owner
-    return isinstance(source, ConvertOp) and dtype_of(tensor_of(source.x).element_type) is narrow
+    return isinstance(source, ConvertOp) and element_dtype(source.x) is narrow
 
 
 def _rounded(b: OpBuilder, x: SSAValue, narrow: DType) -> SSAValue:

@@ -10,13 +10,12 @@ from xdsl.passes import ModulePass
 from mlc.dialects.analysis.dependence import trips_together
 from mlc.dialects.analysis.trips import trips_of
 from mlc.dialects.dims import Dim, shape_of, tensor_type
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import PARALLEL, ForOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import MulOp
 from mlc.dialects.tensor.letters import ALPHABET
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype, tensor_of
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.derivative.emit import Emitter, before
@@ -136,7 +135,7 @@ def _last(e: Emitter, runs: SSAValue, part: SSAValue, total: SSAValue) -> SSAVal
 
 def neutral(e: OpBuilder, kind: type[TensorOp], like: SSAValue) -> SSAValue:
     """What changes nothing, of the type of another value."""
-    dtype = dtype_of(tensor_of(like).element_type)
+    dtype = element_dtype(like)
     number = 1 if kind is MulOp else 0
     if kind in (MinOp, MaxOp):
         number = dtype.highest if kind is MinOp else dtype.lowest

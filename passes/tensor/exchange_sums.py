@@ -17,11 +17,11 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, shape_of, tensor_type
-from mlc.dialects.dtypes import DType, dtype_of, holds
+from mlc.dialects.dtypes import DType, holds
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.elementwise import MulOp, NegOp
 from mlc.dialects.tensor.letters import ALPHABET, split_one
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
 from mlc.lazy_dataclass import dataclass
@@ -161,7 +161,7 @@ def widened(value: SSAValue) -> SSAValue:
 
 def as_dtype(b: Rewrite, value: SSAValue, dtype: DType) -> SSAValue:
     """A value as a dtype that holds it."""
-    if dtype_of(tensor_of(value).element_type) is dtype:
+    if element_dtype(value) is dtype:
         return value
     return b(ConvertOp, value, declared=tensor_type(dtype.ir, shape_of(value.type)))
 

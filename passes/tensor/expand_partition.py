@@ -15,7 +15,7 @@ from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET
-from mlc.dialects.tensor.op import OpBuilder, tensor_of, text_property
+from mlc.dialects.tensor.op import OpBuilder, element_dtype, tensor_of, text_property
 from mlc.dialects.tensor.partition import PARTITION, Partitioned, PartitionOp
 from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
@@ -84,7 +84,7 @@ for _op in PARTITION:
 def _less(b: OpBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     """x < y, with NaN the largest value."""
     less = b(CompareOp, x, y, predicate="lt")
-    if dtype_of(tensor_of(x).element_type).kind != "float":
+    if element_dtype(x).kind != "float":
         return less
     number, nan = b(CompareOp, x, x, predicate="eq"), b(CompareOp, y, y, predicate="ne")
     return b(MaxOp, less, b(MinOp, number, nan))

@@ -11,7 +11,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, FloorDiv, Shape, product, shape_of, tensor_type
-from mlc.dialects.dtypes import BOOL, I64, dtype_of
+from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.tensor.bind import BindOp, symbols_in
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
@@ -20,7 +20,7 @@ from mlc.dialects.tensor.create import IotaOp, SizeOp, full
 from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET, split
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp, element_dtype, tensor_of
 from mlc.dialects.tensor.positions import PositionsOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.scatter import ScatterOp
@@ -179,7 +179,7 @@ class _Masks:
         whole = self.whole(op.x, axis)
         if whole is None:
             return None
-        start = monoid.identity(dtype_of(tensor_of(op.x).element_type))[0]
+        start = monoid.identity(element_dtype(op.x))[0]
         kept = self._kept(self.positions[dim], whole, axis, start)
         found = self.b(ReduceOp, kept, monoid=op.monoid, letters=op.letters)
         if monoid.needs_element and product(op.shape).constant != 0:
@@ -247,7 +247,7 @@ class _Masks:
     def _kept(self, op: PositionsOp, x: SSAValue, axis: int, other: float) -> SSAValue:
         """`x` where the mask is true, another number elsewhere."""
         shape = shape_of(x.type)
-        dtype = dtype_of(tensor_of(x).element_type)
+        dtype = element_dtype(x)
         return self.b(SelectOp, self._spread(op, shape, axis), x, full(self.b, other, dtype, shape))
 
     def whole(self, x: SSAValue, axis: int) -> SSAValue | None:

@@ -20,12 +20,11 @@ from xdsl.passes import ModulePass
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.elementwise import Elementwise
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, bytes_of, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, bytes_of, element_dtype, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.shape import (
     BroadcastOp,
@@ -285,7 +284,7 @@ def _is_beside(values: Sequence[SSAValue], axis: int) -> bool:
 
 def _beside(values: Sequence[SSAValue], shape: Shape, axis: int, b: OpBuilder) -> SSAValue:
     """The vectors one after another, broadcast as each of them was."""
-    first, element = values[0].owner, dtype_of(tensor_of(values[0]).element_type)
+    first, element = values[0].owner, element_dtype(values[0])
     if (number := splat(values[0])) is not None:
         return splat_constant(b, number, element, shape)
     assert isinstance(first, BroadcastOp)

@@ -17,11 +17,10 @@ from typing import Literal
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
 from mlc.passes.tensor.constants import splat
@@ -92,7 +91,7 @@ def is_multilinear(op: TensorOp) -> bool | None:
     varying = [k for k, x in enumerate(op.operands) if not _is_constant(x)]
     if not varying:
         return None
-    kinds = {dtype_of(tensor_of(x).element_type).kind for x in (*op.operands, *op.results)}
+    kinds = {element_dtype(x).kind for x in (*op.operands, *op.results)}
     if kinds & {"bool", "int", "uint"} and not op.MOVES:
         return False
     factors = [op.operands[k] for k in varying if k in alone]
@@ -155,9 +154,9 @@ class _Analysis:
 
     def scalars(self, op: TensorOp, operands: Sequence[Form]) -> Fault | None:
         """Linear means nothing for bool; the real part is linear over the reals alone."""
-        result = dtype_of(tensor_of(op.results[0]).element_type)
+        result = element_dtype(op.results[0])
         for form, x in zip(operands, op.operands, strict=True):
-            kind = dtype_of(tensor_of(x).element_type).kind
+            kind = element_dtype(x).kind
             if not self.varies(form):
                 continue
             if "bool" in (kind, result.kind):

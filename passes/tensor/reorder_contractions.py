@@ -19,7 +19,6 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.dims import Dim, product
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import target_of
@@ -28,7 +27,7 @@ from mlc.dialects.tensor.control import IfOp, YieldOp
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.elementwise import MulOp
 from mlc.dialects.tensor.letters import ALPHABET
-from mlc.dialects.tensor.op import OpBuilder, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, element_dtype
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import point_cost
@@ -174,7 +173,7 @@ def _chain(root: ContractOp) -> _Chain | None:
         return None
     if not 3 <= len(values) <= MOST:
         return None
-    item = dtype_of(tensor_of(root.result).element_type).bytes
+    item = element_dtype(root.result).bytes
     return _Chain(tuple(values), tuple(words), result, sizes, given, item)
 
 

@@ -10,11 +10,10 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import shape_of, tensor_type
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.control import ForOp, YieldOp, loop_region
 from mlc.dialects.tensor.create import ConstantOp, dense
 from mlc.dialects.tensor.elementwise import Elementwise
-from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
+from mlc.dialects.tensor.op import TensorOp, bytes_of, element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp
 from mlc.dialects.tensor.shape import BroadcastOp, SliceOp, broadcast_to
 from mlc.lazy_dataclass import dataclass
@@ -328,7 +327,7 @@ class _Body:
         given = [self.found.op(trip, at).operands[k] for trip in range(self.found.trips)]
         table = np.asarray([splat(x) for x in given])
         kind = given[0].type
-        dtype = dtype_of(tensor_of(given[0]).element_type)
+        dtype = element_dtype(given[0])
         all_of_them = self.outside(ConstantOp, value=dense(table, dtype))
         return broadcast_to(self.inside, self.inside.read(all_of_them, self.index), shape_of(kind))
 

@@ -12,7 +12,7 @@ from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.letters import ALPHABET, split
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype, tensor_of
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import (
     BroadcastOp,
@@ -335,4 +335,4 @@ def _before_reshape(b: Rewrite, x: SSAValue, shape: Shape) -> SSAValue:
     if value is None:
         assert isinstance(owner, ReshapeOp)
         return owner.x
-    return splat_constant(b, value, dtype_of(tensor_of(x).element_type), shape)
+    return splat_constant(b, value, element_dtype(x), shape)

@@ -19,13 +19,13 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.dims import Dim, DimsAttr, product, shape_of, tensor_type
-from mlc.dialects.dtypes import F32, dtype_of
+from mlc.dialects.dtypes import F32
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp, MulOp, SubOp
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype, tensor_of
 from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, SliceOp
@@ -201,7 +201,7 @@ def _of_data(b: Rewrite, d: Sequence[SSAValue]) -> list[SSAValue]:
 
 def _of_weights(b: Rewrite, g: Sequence[SSAValue]) -> list[SSAValue]:
     ends = b(AddOp, g[0], g[2])
-    half = full(b, 0.5, dtype_of(tensor_of(g[0]).element_type), shape_of(g[0].type))
+    half = full(b, 0.5, element_dtype(g[0]), shape_of(g[0].type))
     both = (b(MulOp, b(way, ends, g[1]), half) for way in (AddOp, SubOp))
     return [g[0], *both, g[2]]
 

@@ -13,11 +13,11 @@ from xdsl.ir import Operation, Region, SSAValue
 
 from mlc.dialects.analysis.matmul_axes import ContractionRoles, contraction_roles
 from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp as PlanKernel
 from mlc.dialects.target.intrinsics import INTRINSICS
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tile.compute import ConvertOp, DotOp
 from mlc.dialects.tile.element import ElementsOp, MapOp, scalar
@@ -177,7 +177,7 @@ class _Contraction:
             region = ElementRegion(self.memory, self.axes, self.result, [scalar(op.dtype.ir)])
             region.bound[op.results[0]] = region.block.args[0]
             values = [region.fetch(x, tuple(map(Place, at))) for x in yielded]
-            tiles = [self.tile(dtype_of(tensor_of(x).element_type)) for x in yielded]
+            tiles = [self.tile(element_dtype(x)) for x in yielded]
             none = [ExpressionsAttr(())] * len(self.result)
             mapped = MapOp.of([sums], none, (), tiles, region.ends_with(values))
             self.block.add_op(mapped)

@@ -22,7 +22,7 @@ from xdsl.ir import BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects.analysis.matmul_axes import ContractionRoles
 from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of
-from mlc.dialects.dtypes import BF16, F16, F32, DType, dtype_of
+from mlc.dialects.dtypes import BF16, F16, F32, DType
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp as PlanKernel
@@ -41,7 +41,7 @@ from mlc.dialects.tensor.elementwise import (
     SubOp,
     TanhOp,
 )
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp, Reduction
 from mlc.dialects.tile.compute import ConvertOp as ConvertTile
 from mlc.dialects.tile.compute import ReduceOp as ReduceTile
@@ -190,7 +190,7 @@ class _Rows:
             raise MlcError(f"plan to tiles: a result {value.type}; expected rows")
         along, at = found
         region = _Region(self, along)
-        dtype = dtype_of(tensor_of(value).element_type)
+        dtype = element_dtype(value)
         element = region.narrowed(region.fetch(value, at), dtype)
         (tile,) = self.mapped(region, [element])
         dims = [p.dim for p in at if isinstance(p, Place)]
@@ -208,7 +208,7 @@ class _Rows:
         """What a region computes; nothing is done for what it takes as it is."""
         inputs = list(region.inputs)
         arguments: list[SSAValue] = list(region.block.args[: len(inputs)])
-        kinds = [self.tile(region.level, dtype_of(tensor_of(x).element_type)) for x in values]
+        kinds = [self.tile(region.level, element_dtype(x)) for x in values]
         if all(x in arguments for x in values):
             taken = [inputs[arguments.index(x)] for x in values]
             if [x.type for x in taken] == kinds:
@@ -282,7 +282,7 @@ class _Rows:
     def loaded(self, tensor: BlockArgument, at: Point) -> SSAValue:
         """An input, as it is read where the rows are."""
         view, dims = self.memory.access(tensor.index, [p.dim for p in at if isinstance(p, Place)])
-        dtype = dtype_of(tensor_of(tensor).element_type)
+        dtype = element_dtype(tensor)
         load = LoadOp.of(
             view, self.resolved(dims), (), self.tile("n", dtype), axes="".join(self.along["n"])
         )
@@ -328,7 +328,7 @@ class _Region(ElementRegion):
 
     def wide(self, value: SSAValue) -> SSAValue:
         """A narrow float as f32."""
-        dtype = dtype_of(tensor_of(value).element_type)
+        dtype = element_dtype(value)
         if not self.form.widens or dtype not in NARROW:
             return value
         key = ("wide", value)
@@ -338,7 +338,7 @@ class _Region(ElementRegion):
 
     def narrowed(self, value: SSAValue, dtype: DType) -> SSAValue:
         """A value in a dtype, rounded to it."""
-        return super().convert(value, dtype_of(tensor_of(value).element_type), dtype)
+        return super().convert(value, element_dtype(value), dtype)
 
     def convert(self, value: SSAValue, source: DType, target: DType) -> SSAValue:
         return self.wide(value if source is target else self.narrowed(value, target))
@@ -367,10 +367,10 @@ class _Region(ElementRegion):
         if not self.form.widens or not isinstance(op, Elementwise) or isinstance(op, ConstantOp):
             return self.wide(super()._fetched(tensor, at))
         operands = [self.fetch(x, at) for x in op.operands]
-        dtype = dtype_of(tensor_of(tensor).element_type)
+        dtype = element_dtype(tensor)
         if isinstance(op, ConvertOp):
             return self.wide(self.narrowed(operands[0], dtype))
-        dtypes = {dtype_of(tensor_of(x).element_type) for x in op.operands}
+        dtypes = {element_dtype(x) for x in op.operands}
         if not {dtype, *dtypes} & {*NARROW}:
             return super()._fetched(tensor, at)
         if isinstance(op, DivOp) and (found := self.by_reciprocal(*operands)) is not None:
@@ -379,8 +379,7 @@ class _Region(ElementRegion):
             kind = F32 if dtype in NARROW else dtype
             return self._added(op.on(operands, scalar(kind.ir)))
         narrow = [
-            self.narrowed(x, dtype_of(tensor_of(y).element_type))
-            for x, y in zip(operands, op.operands, strict=True)
+            self.narrowed(x, element_dtype(y)) for x, y in zip(operands, op.operands, strict=True)
         ]
         if op.may_fail:
             raise MlcError(f"plan to tiles: {op.name} may fail; expected a kernel of its own")

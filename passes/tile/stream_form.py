@@ -13,7 +13,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects.analysis.axes import AxisMaps
 from mlc.dialects.dims import Dim, shape_of
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import MlcError
 from mlc.dialects.gpu_async import MOST_AXES
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, SelectOp
@@ -28,7 +28,7 @@ from mlc.dialects.tensor.elementwise import (
     SubOp,
 )
 from mlc.dialects.tensor.letters import split
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
 from mlc.lazy_dataclass import dataclass
@@ -60,7 +60,7 @@ class Factor:
     @property
     def dtype(self) -> DType:
         """Of its elements."""
-        return dtype_of(tensor_of(self.argument).element_type)
+        return element_dtype(self.argument)
 
 
 @dataclass(frozen=True)

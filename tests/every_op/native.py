@@ -21,10 +21,10 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from mlc.dialects import abi
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import DType
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target.attribute import TargetAttr
-from mlc.dialects.tensor.op import OpBuilder, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, element_dtype
 from mlc.lowering.emit import emit_kernel, emit_main
 from mlc.lowering.loops import lower_to_loops
 from mlc.passes.math.expand_math import ExpandMathPass
@@ -95,7 +95,7 @@ def signature_of(module: ModuleOp) -> EntrySignature:
     arguments = [
         ArgSpec(
             "array",
-            dtype_of(tensor_of(x).element_type).name,
+            element_dtype(x).name,
             _sizes(shape_of(x.type)),
             "general" if "mlc.layout" in mark.data else "c",
         )
@@ -103,10 +103,7 @@ def signature_of(module: ModuleOp) -> EntrySignature:
     ]
     last = function.body.block.last_op
     assert last is not None
-    results = [
-        ResultSpec(dtype_of(tensor_of(x).element_type).name, _sizes(shape_of(x.type)))
-        for x in last.operands
-    ]
+    results = [ResultSpec(element_dtype(x).name, _sizes(shape_of(x.type))) for x in last.operands]
     names = function.attributes["mlc.symbols"]
     assert isinstance(names, ArrayAttr)
     symbols = tuple(cast("StringAttr", s).data for s in cast("ArrayAttr[Attribute]", names).data)

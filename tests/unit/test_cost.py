@@ -12,12 +12,15 @@ from xdsl.dialects.builtin import ModuleOp
 import mlc
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, named_target
+from mlc.dialects.typical import typical_attribute
+from mlc.levels import Levels
 from mlc.options import Options
 from mlc.passes.cost.cycles import kernel_cycles
-from mlc.passes.cost.prediction import predicted_seconds
+from mlc.passes.cost.prediction import call_seconds, predicted_seconds
 from mlc.passes.cost.streams import Stream, Traffic, first_access_s, spread, work_of_traffic
 from mlc.passes.cost.traffic import traffic_of
 from mlc.passes.cost.work import ATTO, Work, seconds
+from mlc.passes.report.report import plan_of
 from mlc.pipeline import run_pipeline
 
 
@@ -244,3 +247,35 @@ def test_symbols_have_the_values_given() -> None:
     module = run_pipeline(step.lower(x).module, options, until="plan")
     few, many = (sum(predicted_seconds(module, machine(), {"N": n}).values()) for n in (100, 10**7))
     assert many > 1000 * few
+
+
+def test_symbols_are_typical_sizes_and_one_without_either_is_named() -> None:
+    levels = (
+        mlc.compile(threads=1)(lambda x, w: np.tanh(x @ w))
+        .lower(mlc.TensorSpec("N", 64, dtype="f32"), mlc.TensorSpec(64, "M", dtype="f32"))
+        .levels
+    )
+    plan, target = levels.plan(), machine()
+    for predict in (predicted_seconds, plan_of, call_seconds):
+        with pytest.raises(mlc.MlcError, match=r"no value for M; found: N = 8\. .*mlc\.typical"):
+            predict(plan, target, {"N": 8})
+    plan.attributes["mlc.typical"] = typical_attribute({"N": 512, "M": 16})
+    typical, given = call_seconds(plan, target, {}), call_seconds(plan, target, {"N": 1024})
+    assert typical == call_seconds(plan, target, {"N": 512, "M": 16}) < given
+
+
+def test_sizes_that_a_program_binds_are_their_largest_where_none_is_given() -> None:
+    low = mlc.compile(threads=1)(lambda x: np.exp(x[x > 0])).lower(mlc.TensorSpec("N", dtype="f64"))
+    plan = low.levels.plan()
+    found = [call_seconds(plan, machine(), {"N": n}) for n in (1_000, 1_000_000)]
+    assert 0 < found[0] < found[1]
+
+
+def test_reports_take_the_sizes_that_a_program_says_it_mostly_has() -> None:
+    levels = mlc.compile(threads=1)(lambda x: x + 1).lower(mlc.TensorSpec("N", dtype="f32")).levels
+    assert levels.known_sizes({}) == {"N": 1024}
+    module = levels.at_trace()
+    module.attributes["mlc.typical"] = typical_attribute({"N": 7})
+    stated = Levels(str(module), levels.name, levels.signature, levels.options, {})
+    assert stated.known_sizes({}) == {"N": 7}
+    assert stated.known_sizes({"N": 9}) == {"N": 9}

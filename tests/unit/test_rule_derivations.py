@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from mlc.dialects.dims import Dim
-from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype, tensor_of
 from mlc.passes.rules import axioms, derive
 from mlc.passes.rules.derive import Derivation, Step, UnprovenError, derived, replay
 from mlc.passes.rules.elements import Index, Regrouped, Term, bound_of, monoid_of, placed
@@ -183,7 +182,7 @@ def _plain(rule: Rule) -> Instance:
 
 
 def _numbers(value: Any, rng: np.random.Generator) -> Any:
-    shape, dtype = tensor_of(value).get_shape(), dtype_of(tensor_of(value).element_type)
+    shape, dtype = tensor_of(value).get_shape(), element_dtype(value)
     if dtype.kind == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.is_integer:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
-from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.lowering.loops import lower_to_loops
 from mlc.memory import memory_plan_of
 from mlc.passes.report.report import plan_of
@@ -109,7 +108,7 @@ def test_folds(fold: str, element: str) -> None:
     """What trips combine, in chunks, with what it starts from."""
     text = folded("N", 20, 3, fold, element)
     module = parsed(text)
-    dtype = dtype_of(tensor_of(entry_function(module).args[0]).element_type).numpy
+    dtype = element_dtype(entry_function(module).args[0]).numpy
     runs = [compiled(text, threads) for threads in (1, 2)]
     for rows in (0, 3, 700):
         rng = np.random.default_rng(5)

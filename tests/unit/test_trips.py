@@ -14,9 +14,10 @@ import mlc
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.known import named_target
+from mlc.passes.cost.counts import FORETOLD_TRIPS
 from mlc.passes.cost.nests import nest_reads
 from mlc.passes.cost.traffic import traffic_of
-from mlc.passes.cost.trips import FORETOLD_TRIPS, nest_cycles, trip_cycles
+from mlc.passes.cost.trips import nest_cycles, trip_cycles
 from mlc.text import parse_text
 
 HEAD = """
@@ -120,24 +121,24 @@ def test_loops_as_long_as_the_trips_number_run_half_as_often() -> None:
 def test_a_trip_waits_for_the_number_that_it_is_given() -> None:
     """A sum of floats cannot go faster than its additions answer."""
     n = 1000
-    assert cycles(SUMS, n, inner="%n") >= n * n * machine().fma_latency_cycles
+    assert cycles(SUMS, n, inner="%n") >= n * n * machine().loops.add_latency_cycles
 
 
 def test_a_trip_waits_for_the_element_that_the_one_before_has_stored() -> None:
     alone = cycles(WRITES, result="tensor<{n}xf64>", read="y[%i]")
     waiting = cycles(WRITES, result="tensor<{n}xf64>", read="s[%i]")
     assert alone < waiting
-    assert waiting >= 999 * machine().fma_latency_cycles
+    assert waiting >= 999 * machine().loops.add_latency_cycles
 
 
 def test_what_no_trip_gives_back_to_itself_is_not_waited_for() -> None:
     """The best so far waits for this trip's sum, the next sum does not wait for the best."""
-    assert cycles(BEST) == pytest.approx(1000 * machine().fma_latency_cycles, rel=0.01)
+    assert cycles(BEST) == pytest.approx(1000 * machine().loops.add_latency_cycles, rel=0.01)
 
 
 def test_a_search_in_a_loop_is_short() -> None:
     """As many steps as a branch back is foretold; a loop that is alone has a hundred."""
-    each = machine().fma_latency_cycles
+    each = machine().loops.add_latency_cycles
     assert cycles(SEARCH) == pytest.approx(1000 * FORETOLD_TRIPS * each, rel=0.3)
 
 
@@ -157,7 +158,8 @@ def test_elements_of_a_row_that_only_data_say_are_carried_along_it() -> None:
     row = mlc.TensorSpec(dtype="i64")
     plan, (kernel,) = _nests(_sweep, mlc.TensorSpec(500, 500, dtype="f64"), row)
     # an addition, and the division of what it gives
-    assert nest_cycles(kernel, {}, machine()) >= 400 * 2 * machine().fma_latency_cycles
+    each = machine().loops.add_latency_cycles + machine().fma_latency_cycles
+    assert nest_cycles(kernel, {}, machine()) >= 400 * each
     traffic = traffic_of(plan, {})[kernel]
     assert traffic.writes[0].bytes == 500 * 500 * 8  # not in place: all of it
 
@@ -212,7 +214,7 @@ def test_elements_of_a_column_are_loaded_one_by_one() -> None:
         return nest_cycles(kernel, {}, machine())
 
     elements = 100 * 200 * 199 / 2
-    assert taken(100) > machine().loops.apart_cycles * elements
+    assert taken(100) > machine().loops.apart_f64_cycles * elements
 
 
 def test_a_branch_whose_test_is_known_is_the_one_taken() -> None:

@@ -17,11 +17,11 @@ from xdsl.dialects.builtin import ModuleOp, i64
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import whole_of
-from mlc.dialects.dtypes import I64, DType, dtype_of
+from mlc.dialects.dtypes import I64, DType
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.library import LibraryOp
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.complex_parts import Parts, multiply
 from mlc.lowering.loops.element import Lanes
@@ -33,7 +33,7 @@ Planes = tuple[Index, Index]  # of the four: those of real and of imaginary part
 
 def part_of(op: LibraryOp) -> DType:
     """The dtype of real parts."""
-    return dtype_of(tensor_of(op.inputs[0]).element_type).part
+    return element_dtype(op.inputs[0]).part
 
 
 def lanes_of(kernel: KernelOp, op: LibraryOp) -> int:
@@ -126,7 +126,7 @@ class FourierRows:
         """A row into planes."""
         b = self.b
         real = self.routine == "rfft"
-        dtype = dtype_of(tensor_of(self.op.inputs[0]).element_type)
+        dtype = element_dtype(self.op.inputs[0])
 
         def given(e: Lanes, i: Index) -> Parts:
             value = read_row(e, dtype, self.rows, b.add(row, i))

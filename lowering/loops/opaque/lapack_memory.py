@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mlc.dialects.dims import Dim
-from mlc.dialects.dtypes import C128, F64, I32, DType, dtype_of
+from mlc.dialects.dtypes import C128, F64, I32, DType
 from mlc.dialects.tensor.library import LibraryOp, smaller
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.builder import memory_type
 from mlc.lowering.loops.function import Scratch
@@ -67,7 +67,7 @@ class Problem:
     @property
     def given(self) -> DType:
         """The dtype of the operands."""
-        return dtype_of(tensor_of(self.op.inputs[0]).element_type)
+        return element_dtype(self.op.inputs[0])
 
     @property
     def is_complex(self) -> bool:

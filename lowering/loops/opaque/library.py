@@ -9,11 +9,11 @@ from xdsl.ir import BlockArgument, SSAValue
 from mlc.dialects import par
 from mlc.dialects.analysis.access import whole_of
 from mlc.dialects.dims import Dim, product, shape_of
-from mlc.dialects.dtypes import DTYPES, dtype_of
+from mlc.dialects.dtypes import DTYPES
 from mlc.dialects.lapack import LapackFoundOp
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.library import ROUTINES, LibraryOp, split_cores
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype, tensor_of
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder, memory_type
 from mlc.lowering.loops.element import Buffer
@@ -38,7 +38,7 @@ def operand_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
     """Room for each operand."""
     return tuple(
         Scratch(
-            memory_type(dtype_of(tensor_of(x).element_type)),
+            memory_type(element_dtype(x)),
             product(shape_of(x.type)),
         )
         for x in _call_of(kernel).inputs
@@ -89,7 +89,7 @@ def call_library(
     for core in (*cores, (), ())[:2]:
         rows, columns = (ONE, ONE, *core)[-2:]
         sizes += [b.dim(rows), b.dim(columns)]
-    dtype = dtype_of(tensor_of(op.inputs[0]).element_type)
+    dtype = element_dtype(op.inputs[0])
     zero = b.index(0)
     call = par.LibraryOp.of(
         context,
@@ -110,7 +110,7 @@ def _contiguous(s: KernelScope, x: SSAValue, k: int) -> SSAValue:
     shape = shape_of(x.type)
     buffer = Buffer(
         s.scratch[k],
-        dtype_of(tensor_of(x).element_type),
+        element_dtype(x),
         (tuple(range(len(shape))),),
         tuple(s.b.dim(d) for d in shape),
         (1,),

@@ -24,9 +24,9 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from mlc.dialects import vec
 from mlc.dialects.analysis.access import whole_of
 from mlc.dialects.dims import Dim, product
-from mlc.dialects.dtypes import BOOL, I32, I64, DType, dtype_of
+from mlc.dialects.dtypes import BOOL, I32, I64, DType
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.tensor.op import tensor_of, text_property
+from mlc.dialects.tensor.op import element_dtype, text_property
 from mlc.dialects.tensor.sort import ArgsortOp, Sorting, length_of
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import INDEX, Index
@@ -134,7 +134,7 @@ def sorting_of(kernel: KernelOp) -> Sorting | None:
 
 def keys_of(op: Sorting) -> Keys:
     """The keys that a sort compares."""
-    element = dtype_of(tensor_of(op.operands[0]).element_type)
+    element = element_dtype(op.operands[0])
     return Keys(
         element, text_property(op.properties, "order") == "descending", isinstance(op, ArgsortOp)
     )

@@ -26,13 +26,12 @@ from mlc.dialects.analysis.views import (
     through_reshapes,
 )
 from mlc.dialects.dims import Shape, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.monoid import MONOIDS
-from mlc.dialects.tensor.op import AGAIN, SAME, OpaqueOp, TensorOp, tensor_of
+from mlc.dialects.tensor.op import AGAIN, SAME, OpaqueOp, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
@@ -427,7 +426,7 @@ def _is_identity(op: Operation, k: int) -> bool:
     if not isinstance(op, TilesOp) or not op.spreads or op.parts is not None:
         return False
     value, fold = op.operands[k], op.folds[k - (len(op.operands) - len(op.starts))]
-    (identity,) = MONOIDS[fold].identity(dtype_of(tensor_of(value).element_type))
+    (identity,) = MONOIDS[fold].identity(element_dtype(value))
     return is_splat_of(value, identity)
 
 

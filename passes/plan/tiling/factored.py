@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import product, shape_of, tensor_type
-from mlc.dialects.dtypes import F32, dtype_of
+from mlc.dialects.dtypes import F32
 from mlc.dialects.tensor.comparison import ConvertOp, SelectOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, full
 from mlc.dialects.tensor.elementwise import (
@@ -36,7 +36,7 @@ from mlc.dialects.tensor.elementwise import (
     SubOp,
 )
 from mlc.dialects.tensor.letters import split
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.stream import Exp2EstimateOp, StreamOp
@@ -163,7 +163,7 @@ class Rows:
             found = self._multiplied(op)
             if found is not None:
                 return found
-        if isinstance(op, ConvertOp) and dtype_of(tensor_of(op.x).element_type) in NARROW:
+        if isinstance(op, ConvertOp) and element_dtype(op.x) in NARROW:
             return self.term(op.x)
         if isinstance(op, ContractOp | ReduceOp) and not any(_is_computed(x) for x in op.operands):
             operands = [self._exact(x) for x in op.operands]
@@ -342,7 +342,7 @@ class Factored(_Plain):
     def _generic(self, op: TensorOp) -> SSAValue:
         """An op on all of its operands."""
         for operand in op.operands:
-            if dtype_of(tensor_of(operand).element_type).is_inexact:
+            if element_dtype(operand).is_inexact:
                 self.new[operand] = self._whole(self.term(operand), operand)
             else:
                 self.of(operand)
@@ -387,7 +387,7 @@ class Factored(_Plain):
 
     def converted(self, op: ConvertOp) -> Term | None:
         """What was rounded, in f32."""
-        return self.term(op.x) if dtype_of(tensor_of(op.x).element_type) in NARROW else None
+        return self.term(op.x) if element_dtype(op.x) in NARROW else None
 
     def looked_at(self, op: ReshapeOp) -> Term:
         """With other axes of one place, of which regions have none."""

@@ -9,14 +9,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.outside import outside_kernels
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import gpu_of
 from mlc.dialects.tensor.create import ConstantOp, IotaOp
 from mlc.dialects.tensor.elementwise import DivOp, Elementwise, MulOp
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp, element_dtype, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.stream import StreamOp
@@ -247,4 +246,4 @@ def _may_join(op: TensorOp) -> bool:
 
 def _is_dear(op: TensorOp, free: tuple[type[TensorOp], ...]) -> bool:
     """Whether nobody but the stream may compute it: masks are computed again."""
-    return not isinstance(op, free) and dtype_of(tensor_of(op.results[0]).element_type).is_inexact
+    return not isinstance(op, free) and element_dtype(op.results[0]).is_inexact

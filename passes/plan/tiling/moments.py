@@ -13,12 +13,12 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.views import root
 from mlc.dialects.dims import shape_of, tensor_type
-from mlc.dialects.dtypes import F32, F64, I64, DType, dtype_of
+from mlc.dialects.dtypes import F32, F64, I64, DType
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.tensor.comparison import ConvertOp, MaxOp, MinOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, MulOp, SubOp
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.lazy_dataclass import dataclass
@@ -60,7 +60,7 @@ class Columns:
 
     def grown(self, b: OpBuilder, part: SSAValue, own: SSAValue) -> SSAValue:
         """The sum of all columns that has the mean of so many, whose sum is known."""
-        dtype = dtype_of(tensor_of(part).element_type)
+        dtype = element_dtype(part)
         factor = b(DivOp, full(b, self.count, dtype, ()), _number(b, own, dtype))
         return b(MulOp, part, broadcast_to(b, factor, shape_of(part.type)))
 
@@ -69,7 +69,7 @@ def between(
     b: OpBuilder, sums: tuple[SSAValue, SSAValue], counts: tuple[SSAValue, SSAValue]
 ) -> SSAValue:
     """What joins the squares of some columns to those before: (m₂ - m₁)² n₁ n₂ / (n₁ + n₂)."""
-    dtype, shape = dtype_of(tensor_of(sums[0]).element_type), shape_of(sums[0].type)
+    dtype, shape = element_dtype(sums[0]), shape_of(sums[0].type)
     one = full(b, 1, dtype, ())
     left, right = (_number(b, n, dtype) for n in counts)
     weight = b(DivOp, b(MulOp, left, right), b(MaxOp, b(AddOp, left, right), one))

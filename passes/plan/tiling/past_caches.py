@@ -9,11 +9,10 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import Nest
 from mlc.dialects.dims import Dim
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.control import YieldOp
-from mlc.dialects.tensor.op import bytes_of, tensor_of
+from mlc.dialects.tensor.op import bytes_of, element_dtype
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, is_phase
 from mlc.dialects.tile.nest_words import Nontemporal
 
@@ -34,7 +33,7 @@ def with_nontemporal(
     """
     if schedule.lanes == 1 or schedule.turn is not None:
         return schedule
-    widths = [dtype_of(tensor_of(x).element_type).bytes for x in kernel.outs]
+    widths = [element_dtype(x).bytes for x in kernel.outs]
     if any(8 * width * schedule.lanes < target.vector_bits for width in widths):
         return schedule  # parts of a register; lines are written in pieces
     wholes = [_returned(x) for x in kernel.outs]

@@ -27,12 +27,11 @@ from mlc.dialects.analysis.flat_rows import (
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.analysis.shares import DYNAMIC, dealt_trips
 from mlc.dialects.dims import Dim, product, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.target.attribute import cpu_of, target_of
-from mlc.dialects.tensor.op import bytes_of, tensor_of
+from mlc.dialects.tensor.op import bytes_of, element_dtype
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.tile import TileOp
@@ -118,7 +117,7 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     if nest.order != "any":
         lanes = min(lanes, LANES)
     if nest.reduction is None:
-        axis, unroll = len(nest.sizes) - 1, 2 if nest.weight < 8 else 1
+        axis, unroll = _innermost(nest), 2 if nest.weight < 8 else 1
         turned = with_turns(_of_vectors(lanes, axis, unroll, grain), kernel, nest, target)
         return with_nontemporal(turned, kernel, nest, target)
     axis = vector_axis(nest)
@@ -143,6 +142,12 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         return schedule.having(Unroll(AT_ONCE_VECTORS), Rows(rows))
     rows = _streamed_rows(nest, schedule, target)
     return schedule.having(Rows(rows)) if rows else schedule
+
+
+def _innermost(nest: Nest) -> int:
+    """The last axis that may have several elements: an axis of one has no other lane to fill."""
+    several = (axis for axis, size in enumerate(nest.sizes) if size.constant != 1)
+    return max(several, default=len(nest.sizes) - 1)
 
 
 def cpu_schedules(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> Iterator[Schedule]:
@@ -354,7 +359,7 @@ def _widest(kernel: KernelOp, nest: Nest | None) -> int:
     """Bytes of the widest element that the inner loop touches."""
 
     def element_bytes(value: SSAValue) -> int:
-        return dtype_of(tensor_of(value).element_type).bytes
+        return element_dtype(value).bytes
 
     inner = (
         {a.argument for a in nest.accesses if not a.per_result and _moves(a, nest)}

@@ -11,7 +11,7 @@ from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, full
 from mlc.dialects.tensor.letters import split
-from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, element_dtype, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tensor.stream import StreamOp
@@ -46,7 +46,7 @@ class StreamRegion:
 
     def clone(self, op: TensorOp) -> SSAValue:
         """An op on what its operands are in the region."""
-        dtype = dtype_of(tensor_of(op.results[0]).element_type)
+        dtype = element_dtype(op.results[0])
         kind = wide(op.results[0].type)
         if isinstance(op, ReshapeOp):
             return self.read(op.x)
@@ -56,7 +56,7 @@ class StreamRegion:
             return full(self.b, value.item(), widened, shape_of(kind))
         operands = [self.read(x) for x in op.operands]
         if isinstance(op, ConvertOp):
-            source = dtype_of(tensor_of(op.operands[0]).element_type)
+            source = element_dtype(op.operands[0])
             rounded = self.as_(operands[0], dtype) if source is F32 else operands[0]
             return self.as_(rounded, F32 if dtype in NARROW else dtype)
         made = op.on(operands, kind)
@@ -86,7 +86,7 @@ class StreamRegion:
             stored = stored.owner.x
         if stored not in self.new:
             taken = self._taken(stored, shape_of(stored.type))
-            narrow = dtype_of(tensor_of(stored).element_type) in NARROW
+            narrow = element_dtype(stored) in NARROW
             self.new[stored] = self.as_(taken, F32) if narrow else taken
         self.new[x] = self.new[stored]
         return self.new[x]
@@ -139,7 +139,7 @@ class StreamRegion:
 
     def as_(self, x: SSAValue, dtype: DType) -> SSAValue:
         """A value in another dtype."""
-        if dtype_of(tensor_of(x).element_type) is dtype:
+        if element_dtype(x) is dtype:
             return x
         owner = x.owner
         kind = tensor_type(dtype.ir, shape_of(x.type))

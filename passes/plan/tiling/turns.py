@@ -5,10 +5,9 @@ from __future__ import annotations
 from mlc.dialects.analysis.access import Nest
 from mlc.dialects.analysis.transposed_reads import square_side, turned_reads
 from mlc.dialects.dims import product
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import CpuTarget
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tile.nest_words import Turn
 
 
@@ -22,7 +21,7 @@ def with_turns(schedule: Schedule, kernel: KernelOp, nest: Nest, target: CpuTarg
     if found is None:
         return schedule
     across, reads = found
-    dtypes = [dtype_of(tensor_of(kernel.inputs[x.argument]).element_type) for x in reads]
+    dtypes = [element_dtype(kernel.inputs[x.argument]) for x in reads]
     if any(dtype.kind == "complex" for dtype in dtypes):
         return schedule
     side = tile = square_side(schedule.lanes)

@@ -9,13 +9,13 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of, tensor_type
-from mlc.dialects.dtypes import BOOL, dtype_of
+from mlc.dialects.dtypes import BOOL
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import MulOp
 from mlc.dialects.tensor.letters import ALPHABET
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype, tensor_of
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, TransposeOp, broadcast_to
 from mlc.lazy_dataclass import dataclass
@@ -220,5 +220,5 @@ class Batcher:
 
     def zeros(self, model: SSAValue) -> SSAValue:
         """Zeros of the type that `model` has for each example."""
-        dtype = dtype_of(tensor_of(model).element_type)
+        dtype = element_dtype(model)
         return full(self.b, 0, dtype, (self.size, *shape_of(model.type)))

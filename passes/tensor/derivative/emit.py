@@ -14,7 +14,7 @@ from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp, loop_region, 
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, full
 from mlc.dialects.tensor.division import FloorDivOp
 from mlc.dialects.tensor.elementwise import AddOp, MulOp, SubOp
-from mlc.dialects.tensor.op import OpBuilder, as_tensor, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, as_tensor, element_dtype, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import ReshapeOp
 
@@ -259,4 +259,4 @@ def extend_arguments(op: ControlOp, starts: Sequence[SSAValue]) -> list[Values]:
 
 def is_differentiable(value: SSAValue) -> bool:
     """Whether the dtype has derivatives: floats that compute, and complex numbers."""
-    return dtype_of(tensor_of(value).element_type).is_inexact
+    return element_dtype(value).is_inexact

@@ -19,7 +19,6 @@ from math import isinf
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.comparison import ConvertOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.elementwise import (
     AddOp,
@@ -32,7 +31,7 @@ from mlc.dialects.tensor.elementwise import (
     SubOp,
 )
 from mlc.dialects.tensor.letters import split
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
 from mlc.lazy_dataclass import dataclass
@@ -140,7 +139,7 @@ def _change(op: TensorOp, changes: Mapping[SSAValue, Change]) -> Change | None:
     """How the result changes; None: not at all."""
     given = [changes.get(x) for x in op.operands]
     rule = next((RULES[kind] for kind in type(op).__mro__ if kind in RULES), None)
-    if rule is None or dtype_of(tensor_of(op.results[0]).element_type).kind != "float":
+    if rule is None or element_dtype(op.results[0]).kind != "float":
         raise UnknownChangeError
     return rule(op, given)
 

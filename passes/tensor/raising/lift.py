@@ -20,7 +20,7 @@ from mlc.dialects.analysis.added import KINDS, Added, letters_at
 from mlc.dialects.analysis.dependence import Trips, number_name
 from mlc.dialects.analysis.ranges import Ranges, linear_in
 from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
-from mlc.dialects.dtypes import I64, dtype_of
+from mlc.dialects.dtypes import I64
 from mlc.dialects.numerics import Numerics
 from mlc.dialects.tensor.comparison import MaxOp, MinOp
 from mlc.dialects.tensor.control import (
@@ -34,7 +34,7 @@ from mlc.dialects.tensor.control import (
 from mlc.dialects.tensor.create import IotaOp, full
 from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.monoid import MONOIDS
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.scatter import ScatterOp
@@ -137,7 +137,7 @@ class Lift(Batcher):
                     raise NotRaisedError(f"it holds {op.name}")
 
     def _check_fold(self, kind: type[TensorOp], start: SSAValue, numerics: Numerics) -> None:
-        dtype = dtype_of(tensor_of(start).element_type)
+        dtype = element_dtype(start)
         if dtype.kind not in ("int", "uint") and numerics != "fast":
             raise NotRaisedError(f"numbers of {dtype.name} are added up in their order")
         if MONOIDS[REDUCED[kind]].result(dtype) is not dtype:

@@ -1,0 +1,99 @@
+"""
+How often a loop runs whose count data decide: a guess, by what its trips walk along.
+
+What a trip makes one larger, and uses as an index, ends with the array; loops inside another one
+that walk along an array see it once, all together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from xdsl.ir import Block, SSAValue
+
+from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
+from mlc.dialects.dims import shape_of
+from mlc.dialects.tensor.comparison import MaxOp
+from mlc.dialects.tensor.control import ControlOp, ForOp, loops_around, yield_of
+from mlc.dialects.tensor.create import ConstantOp
+from mlc.dialects.tensor.elementwise import AddOp, SubOp
+from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
+from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.within import WithinOp
+from mlc.passes.cost.chains import straight
+
+FORETOLD_TRIPS = 8
+"""Of `while` in another loop: of branches back 88 of 100 are
+taken. SOURCE: Ball, Larus, "Branch prediction for free", PLDI 1993"""
+
+Values = Mapping[SSAValue, int]
+
+
+def guessed(op: ControlOp, values: Values) -> int:
+    """Of a `for` whose count is no number that is known, and of `while`."""
+    around = next(loops_around(op), None)
+    walked = min(_walked(op), default=None)
+    if not isinstance(op, ForOp):
+        usual = UNKNOWN_TRIPS if around is None else FORETOLD_TRIPS
+        return usual if walked is None else min(usual, walked)
+    if (most := _less_something(op.count, values)) is not None:
+        return most
+    if walked is None:
+        return UNKNOWN_TRIPS
+    outer = trips_of(around) if around is not None else None
+    if outer is None or outer.constant is None:
+        return min(UNKNOWN_TRIPS, walked)
+    return max(walked // max(outer.constant, 1), 1)
+
+
+def _less_something(count: SSAValue, values: Values) -> int | None:
+    """
+    Of a number that is known, less one that data give: the other is taken as `UNKNOWN_TRIPS`, or as
+    half of the first.
+    """
+    op = count.owner
+    if isinstance(op, MaxOp | ReshapeOp):
+        unknown = [x for x in op.operands if x not in values]
+        return _less_something(unknown[0], values) if len(unknown) == 1 else None
+    known = values.get(op.operands[0]) if isinstance(op, SubOp) else None
+    return None if known is None else known - min(UNKNOWN_TRIPS, max(known, 0) // 2)
+
+
+def _walked(op: ControlOp) -> Iterator[int]:
+    """The extents of the axes along which trips walk element by element."""
+    for block in op.blocks:
+        numbers = set(_numbers(op, block))
+        for x in straight(block):
+            if isinstance(x, DynamicSliceOp | DynamicUpdateOp):
+                shape = shape_of(x.operands[0].type)
+                for index, extent in zip(x.offsets, shape, strict=True):
+                    if extent.constant is not None and _moves(index, numbers):
+                        yield extent.constant
+
+
+def _numbers(op: ControlOp, block: Block) -> Iterator[SSAValue]:
+    """What each trip is given one larger than the last: its number, and what it carries so."""
+    if isinstance(op, ForOp):
+        yield block.args[0]
+    end = op.yielding()[-1]
+    for k, value in enumerate(yield_of(end).values):
+        made, carried = value.owner, op.carried_in(end)
+        is_sum = isinstance(made, AddOp) and any(_is_one(x) for x in made.operands)
+        if is_sum and k < len(carried) and carried[k] in made.operands:
+            yield op.carried_in(block)[k]
+
+
+def _is_one(value: SSAValue) -> bool:
+    op = value.owner
+    return isinstance(op, ConstantOp) and op.array().size == 1 and bool((op.array() == 1).all())
+
+
+def _moves(index: SSAValue, numbers: set[SSAValue]) -> bool:
+    """Whether an index is such a number and something that does not depend on it."""
+    op = index.owner
+    while isinstance(op, ReshapeOp | WithinOp):
+        index = op.operands[0]
+        op = index.owner
+    return index in numbers or (
+        isinstance(op, AddOp | SubOp) and any(x in numbers for x in op.operands)
+    )
