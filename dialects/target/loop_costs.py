@@ -108,8 +108,11 @@ class LoopCosts:
     """An element that is turned in a tile. Source: as `source`."""
 
     strided_f64_cycles: float = 1.2
+    """As `strided_cycles`, of elements of eight bytes."""
     apart_f64_cycles: float = 2.0
+    """As `apart_cycles`, of elements of eight bytes."""
     conflict_f64_cycles: float = 6.0
+    """As `conflict_cycles`, of elements of eight bytes."""
     turned_f64_cycles: float = 0.5
     """The same of elements of eight bytes, of which a vector holds half as many.
     Source: as `source`."""

@@ -71,7 +71,8 @@ class Buffer:
             step = 0
             for axis in group:
                 base = b.add(b.mul(base, self.sizes[axis]), at[axis].base)
-                step = at[axis].step  # in a joined group only the last axis moves
+                # in a joined group only the last axis of several elements moves
+                step = at[axis].step or (step if self.sizes[axis] == 1 else 0)
             bases.append(base)
             steps.append(step)
         return bases, steps
