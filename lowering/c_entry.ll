@@ -5,6 +5,16 @@
 @mlc_never = internal constant i64 0
 @ENTRY.machine = internal global i32 -1  ; what ENTRY_check has said
 
+; The bytes of an arena: none where there is no memory, or its size is below 0.
+define internal i64 @mlc_usable(ptr %arena, i64 %size) PLAIN {
+entry:
+  %nowhere = icmp eq ptr %arena, null
+  %negative = icmp slt i64 %size, 0
+  %none = or i1 %nowhere, %negative
+  %usable = select i1 %none, i64 0, i64 %size
+  ret i64 %usable
+}
+
 define internal i32 @mlc_grow_arena(ptr %ctx, i64 %bytes) PLAIN {
 entry:
   %private.at = getelementptr i8, ptr %ctx, i64 64
@@ -23,6 +33,10 @@ take:
   %arena = load ptr, ptr %user, align 8
   %size.at = getelementptr i8, ptr %user, i64 8
   %size = load i64, ptr %size.at, align 8
+  %usable = call i64 @mlc_usable(ptr %arena, i64 %size)
+  %enough = icmp sge i64 %usable, %bytes
+  br i1 %enough, label %use, label %refused
+use:
   %own.size.at = getelementptr i8, ptr %ctx, i64 8
   store ptr %arena, ptr %ctx, align 8
   store i64 %size, ptr %own.size.at, align 8
@@ -57,9 +71,17 @@ clear:
   br i1 %more, label %clear, label %begin
 begin:
   %arena = load ptr, ptr %user, align 8
+  %address = ptrtoint ptr %arena to i64
+  %odd = and i64 %address, 63
+  %aligned = icmp eq i64 %odd, 0
+  br i1 %aligned, label %work, label %misplaced
+misplaced:
+  ret i32 4
+work:
   store ptr %arena, ptr %ctx, align 8
   %user.size.at = getelementptr i8, ptr %user, i64 8
-  %size = load i64, ptr %user.size.at, align 8
+  %size.said = load i64, ptr %user.size.at, align 8
+  %size = call i64 @mlc_usable(ptr %arena, i64 %size.said)
   %size.at = getelementptr i8, ptr %ctx, i64 8
   store i64 %size, ptr %size.at, align 8
   %user.threads.at = getelementptr i8, ptr %user, i64 16

@@ -278,7 +278,7 @@ static inline const char *mlc_status_text(int32_t status) {{
     case MLC_RUN_TIME_ERROR: return "an error of the program: see error_site";
     case MLC_OUT_OF_MEMORY: return "the arena is too small: see error_value";
     case MLC_CANCELLED: return "cancelled";
-    case MLC_BAD_ARGUMENT: return "a size that the program does not take";
+    case MLC_BAD_ARGUMENT: return "a size or an arena that the program does not take";
     case MLC_WRONG_MACHINE: return "this machine lacks an instruction that the code needs";
     case MLC_CUDA_ERROR: return "an error of the CUDA driver: see result";
     default: return "an unknown status";

@@ -176,6 +176,62 @@ def test_a_program_of_c(tmp_path: Path) -> None:
     assert last == f"3 0 0 {(w - found).ravel()[1]:.6g} {total:.6g} 1 index 9 7"
 
 
+NO_ARENA = """
+#include <stdio.h>
+#include "step.h"
+static char memory[1 << 20] __attribute__((aligned(64)));
+static float w[128], x[80], y[40], o[128];
+static int32_t nothing(mlc_context *c, int64_t bytes) {
+  c->arena = 0;
+  c->arena_bytes = bytes;
+  return 0;
+}
+static int32_t little(mlc_context *c, int64_t bytes) {
+  c->arena = memory;
+  c->arena_bytes = bytes - 1;
+  return 0;
+}
+int main(void) {
+  static const mlc_context zero;
+  mlc_context c = zero;
+  c.arena_bytes = sizeof memory;
+  printf("%d ", (int)step_call(&c, 5, w, x, y, o));
+  c.arena = memory;
+  c.arena_bytes = -1;
+  printf("%d ", (int)step_call(&c, 5, w, x, y, o));
+  c.arena = memory + 4;
+  c.arena_bytes = 1 << 16;
+  printf("%d ", (int)step_call(&c, 5, w, x, y, o));
+  c = zero;
+  c.grow = nothing;
+  printf("%d ", (int)step_call(&c, 5, w, x, y, o));
+  c = zero;
+  c.grow = little;
+  printf("%d ", (int)step_call(&c, 5, w, x, y, o));
+  printf("%d", c.error_value == STEP_ARENA_BYTES(5));
+  return 0;
+}
+"""
+
+
+@compiler
+def test_an_arena_that_is_none_is_an_error(tmp_path: Path) -> None:
+    """No memory, a size below 0, an address between lines, a `grow` that gives too little."""
+    found = program(step, *STEP)
+    (tmp_path / "step.h").write_text(found.header())
+    (tmp_path / "step.o").write_bytes(found.object)
+    (tmp_path / "main.c").write_text(NO_ARENA)
+    done = subprocess.run(
+        [GCC, "-std=c99", *WARNED, "main.c", "step.o", "-o", "main"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    if not runs_here():
+        pytest.skip("this machine has no AVX2")
+    ran = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    assert ran.stdout == "2 2 4 2 2 1"
+
+
 def test_the_header_says_what_arguments_are() -> None:
     text = program(step, *STEP).header()
     for line in (

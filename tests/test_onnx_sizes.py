@@ -197,3 +197,19 @@ def test_windows_without_places_that_meet_padding_alone(size: int, stride: int, 
         text = f.compiled().lower(x).text("trace")
         assert "tensor<60x160xf32>" in text
         assert "tensor<160x60x3x3xf32>" not in text
+
+
+def test_an_array_from_outside_decides_on_shapes_in_a_traced_function() -> None:
+    """As it is when the function is compiled; with other numbers it is compiled again."""
+    x, shape = np.arange(6, dtype=np.float32), np.array([2, 3])
+    made = model([node("Reshape", "x n", "y")], {"x": x, "n": shape}, ["y"])
+    function = mlc.onnx.load(made)
+    weight = np.arange(3, dtype=np.float32)
+    slope = mlc.grad(lambda x: (function(x, shape) * weight).sum())
+    np.testing.assert_array_equal(slope(x), [0, 1, 2, 0, 1, 2])
+    rows = mlc.vmap(lambda x: function(x, shape))(np.stack([x, 2 * x]))
+    np.testing.assert_array_equal(rows, np.stack([x, 2 * x]).reshape(2, 2, 3))
+    compiled = mlc.compile(lambda x: function(x, shape))
+    assert compiled(x).shape == (2, 3)
+    shape[:] = 3, 2
+    assert compiled(x).shape == (3, 2)

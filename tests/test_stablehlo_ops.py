@@ -286,6 +286,14 @@ CASES: dict[str, tuple[str, str, str, list[Any], list[Any]]] = {
         "tensor<6xi32>", "tensor<6xi32>, tensor<6xui2>", [whole],
         [(2 * whole + 8) % 16 - 8, (whole % 4).astype(np.uint8)],
     ),
+    "floats become the nearest narrow integer": (
+        "%0 = stablehlo.convert %a : (tensor<3xf32>) -> tensor<3xi4>\n"
+        "%1 = stablehlo.convert %0 : (tensor<3xi4>) -> tensor<3xi32>\n"
+        "%2 = stablehlo.convert %a : (tensor<3xf32>) -> tensor<3xui2>\n"
+        "return %1, %2 : tensor<3xi32>, tensor<3xui2>",
+        three, "tensor<3xi32>, tensor<3xui2>", [np.array([-9.5, 2.75, 300], F)],
+        [np.array([-8, 2, 7], np.int32), np.array([0, 2, 3], np.uint8)],
+    ),
     "products do not wrap": (
         "%0 = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0], precision = [DEFAULT,"
         " DEFAULT], algorithm = <lhs_precision_type = f32, rhs_precision_type = f32,"

@@ -229,7 +229,13 @@ def dense(array: Array, dtype: DType) -> DenseIntOrFPElementsAttr:
     if dtype.kind == "bool":
         bits = cast("TensorType[IntegerType]", kind)
         return DenseIntOrFPElementsAttr.from_list(bits, [int(v) for v in flat])
-    return DenseIntOrFPElementsAttr(kind, BytesAttr(np.ascontiguousarray(flat).tobytes()))  # pyright: ignore[reportArgumentType]
+    return DenseIntOrFPElementsAttr(kind, BytesAttr(in_bytes(flat, dtype)))  # pyright: ignore[reportArgumentType]
+
+
+def in_bytes(array: Array, dtype: DType) -> bytes:
+    """Elements as constants hold them: integers of less than a byte are bytes of their sign."""
+    signed = dtype.stores_integers and dtype.lowest < 0
+    return np.ascontiguousarray(array.astype(np.int8) if signed else array).tobytes()
 
 
 def dense_array(value: DenseIntOrFPElementsAttr) -> Array:
@@ -240,7 +246,8 @@ def dense_array(value: DenseIntOrFPElementsAttr) -> Array:
     if dtype.kind == "bool":
         values: Any = np.array([bool(v) for v in value.get_values()], dtype=bool)
     else:
-        values = np.frombuffer(value.data.data, dtype=dtype.numpy)
+        values = np.frombuffer(value.data.data, np.uint8 if dtype.stores_integers else dtype.numpy)
+        values = values.astype(dtype.numpy, copy=False)  # the low bits, where they are integers
     if values.size == 1:
         return np.broadcast_to(values.reshape(()), shape)
     return values.reshape(shape)

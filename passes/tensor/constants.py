@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Shape, tensor_type
 from mlc.dialects.dtypes import DType
-from mlc.dialects.tensor.create import ConstantOp, dense
+from mlc.dialects.tensor.create import ConstantOp, dense, in_bytes
 from mlc.dialects.tensor.op import Array, OpBuilder, TensorOp
 from mlc.dialects.tensor.shape import BroadcastOp
 
@@ -66,5 +66,5 @@ def splat_constant(b: OpBuilder, scalar: Any, dtype: DType, shape: Shape) -> SSA
         point = b(ConstantOp, value=dense(element, dtype))
         letters = "abcdefghijklmnopqrstuvwxyz"[: len(shape)]
         return b(BroadcastOp, point, letters=f"->{letters}", declared=kind)
-    data = BytesAttr(b"\xff" if dtype.kind == "bool" and element else element.tobytes())
+    data = BytesAttr(b"\xff" if dtype.kind == "bool" and element else in_bytes(element, dtype))
     return b(ConstantOp, value=DenseIntOrFPElementsAttr(kind, data))  # pyright: ignore[reportArgumentType]

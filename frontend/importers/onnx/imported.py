@@ -177,6 +177,7 @@ class Imported:
         The outputs, by a call of one of the program's functions: what decides on shapes is part of
         that, and what the model knows of its outputs stays known.
         """
+        given = {k: _as_known(x) if k in self._fixed else x for k, x in given.items()}
         names = [
             name for name, x in given.items()
             if name not in self._fixed and not isinstance(x, list) and is_operand(x)
@@ -213,6 +214,12 @@ class Imported:
 
     def __repr__(self) -> str:
         return f"<onnx model {self.__name__}>"
+
+
+def _as_known(value: Any) -> Any:
+    """What is computed from constants and arrays from outside, as the array that it is now."""
+    known = value.from_constants() if isinstance(value, Tracer) else None
+    return value if known is None else known
 
 
 class _Symbols:

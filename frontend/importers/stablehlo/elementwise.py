@@ -17,7 +17,7 @@ import numpy as np
 import mlc.frontend.importers.stablehlo.special as special
 from mlc.dialects.dtypes import is_real
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
-from mlc.frontend.importers.stablehlo.text import numpy_of
+from mlc.frontend.importers.stablehlo.text import NARROW, numpy_of
 from mlc.frontend.numpy.complexes import of_parts
 from mlc.frontend.numpy.values import lift
 
@@ -198,6 +198,10 @@ def converted(x: Array, kind: TensorKind) -> Array:
         x = x.real
     if dtype.kind == "b":
         return x != 0
+    if kind.dtype in NARROW and not (_is_integer(x) or _is_bool(x)):  # the nearest that there is
+        bits, signed = NARROW[kind.dtype], dtype.kind == "i"
+        low = -(1 << bits - 1) if signed else 0
+        return np.clip(x.astype(dtype), low, low + (1 << bits) - 1)
     return x.astype(dtype)
 
 
