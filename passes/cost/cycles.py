@@ -29,6 +29,7 @@ from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import op_cycles
 from mlc.passes.cost.streams import line_s
 from mlc.passes.cost.trips import nest_cycles
+from mlc.passes.cost.walk import places_of
 from mlc.passes.cost.work import ATTO, cycle_s
 from mlc.passes.tile.products import WordsOf
 from mlc.passes.tile.strips import work_of_strips
@@ -162,13 +163,19 @@ class _Rows:
         for op in self.kernel.block.ops:
             if isinstance(op, TensorOp) and op not in self._epilogue:
                 found = self._share(op) * op_cycles(op, lanes, self.target)
-                cycles += found
+                cycles += found * self._places.get(op, 1.0)
                 functions += found >= FUNCTION_CYCLES
         cycles *= self.loops.function_chain_factor if functions > 1 else 1.0
         for access in self.nest.accesses:
             if not access.per_result:
                 cycles += self._access(access, lanes)
         return cycles
+
+    @cached_property
+    def _places(self) -> Mapping[TensorOp, float]:
+        """At how many places a value is computed for each point: at each where it is read."""
+        places = places_of(self.kernel.block, self.sizes)
+        return {op: sum(each) / max(each) for op, each in places if any(each)}
 
     def _share(self, op: TensorOp) -> float:
         """How often an op is computed, per point: what stays along a row leaves its loop."""

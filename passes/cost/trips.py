@@ -202,8 +202,11 @@ class _Trips:
 
     def _bind(self, op: BindOp, values: Values) -> None:
         known = values.get(op.x)
-        if known is None:
-            known = op.highest.evaluate(self._assumed(op.highest)) // 2
+        if known is None:  # all trips of a loop see an array once
+            around = next(loops_around(op), None)
+            trips = trips_of(around) if around is not None else None
+            parts = 2 if trips is None else max(self._size(trips), 2)
+            known = op.highest.evaluate(self._assumed(op.highest)) // parts
         self.sizes[op.symbol.data] = max(known, 0)
 
     def _size(self, dim: Dim) -> int:
