@@ -7,10 +7,11 @@ that walk along an array see it once, all together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.dialects.analysis.nests import is_number
 from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
 from mlc.dialects.dims import shape_of
 from mlc.dialects.tensor.comparison import MaxOp
@@ -20,7 +21,7 @@ from mlc.dialects.tensor.elementwise import AddOp, SubOp
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.within import WithinOp
-from mlc.passes.cost.chains import straight
+from mlc.passes.cost.chains import array_of, straight
 
 FORETOLD_TRIPS = 8
 """Of `while` in another loop: of branches back 88 of 100 are
@@ -86,6 +87,62 @@ def _numbers(op: ControlOp, block: Block) -> Iterator[SSAValue]:
 def _is_one(value: SSAValue) -> bool:
     op = value.owner
     return isinstance(op, ConstantOp) and op.array().size == 1 and bool((op.array() == 1).all())
+
+
+def is_in_lanes(op: ControlOp) -> bool:
+    """
+    Whether trips are independent of one another and go along rows: LLVM makes vectors of them.
+    Where an array is read at another place than it is stored, only the call would tell.
+    """
+    block = op.blocks[0]
+    if not isinstance(op, ForOp) or any(is_number(x) for x in op.carried_in(block)):
+        return False
+    ops, number = list(block.ops), block.args[0]
+    if any(isinstance(x, ControlOp) or (isinstance(x, WithinOp) and not x.holds) for x in ops):
+        return False
+    slices = [x for x in ops if isinstance(x, DynamicSliceOp)]
+    updates = [x for x in ops if isinstance(x, DynamicUpdateOp)]
+    stored = {array_of(x.result): list(x.offsets) for x in updates}
+    return (
+        bool(updates)
+        and all(_goes_along(x.offsets, number) for x in updates)
+        and all(_stays_or_goes_along(x.offsets, number) for x in slices)
+        and all(stored.get(array_of(x.x), [*x.offsets]) == [*x.offsets] for x in slices)
+    )
+
+
+def _stays_or_goes_along(offsets: Sequence[SSAValue], number: SSAValue) -> bool:
+    stays = not any(_depends(x, number) for x in offsets)
+    return stays or _goes_along(offsets, number)
+
+
+def _goes_along(offsets: Sequence[SSAValue], number: SSAValue) -> bool:
+    """Whether a trip's element lies beside the one of the trip before."""
+    if not offsets or any(_depends(x, number) for x in offsets[:-1]):
+        return False
+    index = offsets[-1]
+    while index is not number:
+        op = index.owner
+        if not isinstance(op, ReshapeOp | WithinOp | AddOp | SubOp):
+            return False
+        moving = [x for x in op.operands if _depends(x, number)]
+        if len(moving) != 1:
+            return False
+        (index,) = moving
+    return True
+
+
+def _depends(value: SSAValue, number: SSAValue) -> bool:
+    """Whether a number is made of a trip's number, in the trip."""
+    pending = [value]
+    while pending:
+        x = pending.pop()
+        if x is number:
+            return True
+        op = x.owner
+        if isinstance(op, Operation) and op.parent is number.owner:
+            pending += op.operands
+    return False
 
 
 def _moves(index: SSAValue, numbers: set[SSAValue]) -> bool:

@@ -7,13 +7,13 @@ its start, its whole vectors and what it loses at a ragged end; a vector costs i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, log2, prod
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from mlc.cached_property import cached_property
-from mlc.dialects.analysis.access import Access, Nest, nest_of, whole_of
+from mlc.dialects.analysis.access import Access, Nest, kept_pieces, nest_of, whole_of
 from mlc.dialects.analysis.transposed_reads import turned_inputs
 from mlc.dialects.dims import product, shape_of
 from mlc.dialects.plan import KernelOp, Schedule
@@ -23,12 +23,14 @@ from mlc.dialects.tensor.op import OpaqueOp, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
+from mlc.dialects.tensor.shape import ConcatOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tile.words import Words
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import op_cycles
 from mlc.passes.cost.streams import line_s
 from mlc.passes.cost.trips import nest_cycles
+from mlc.passes.cost.walk import places_of
 from mlc.passes.cost.work import ATTO, cycle_s
 from mlc.passes.tile.products import WordsOf
 from mlc.passes.tile.strips import work_of_strips
@@ -162,13 +164,19 @@ class _Rows:
         for op in self.kernel.block.ops:
             if isinstance(op, TensorOp) and op not in self._epilogue:
                 found = self._share(op) * op_cycles(op, lanes, self.target)
-                cycles += found
+                cycles += found * self._places.get(op, 1.0)
                 functions += found >= FUNCTION_CYCLES
         cycles *= self.loops.function_chain_factor if functions > 1 else 1.0
         for access in self.nest.accesses:
             if not access.per_result:
                 cycles += self._access(access, lanes)
         return cycles
+
+    @cached_property
+    def _places(self) -> Mapping[TensorOp, float]:
+        """At how many places a value is computed for each point: at each where it is read."""
+        places = places_of(self.kernel.block, self.sizes)
+        return {op: sum(each) / max(each) for op, each in places if any(each)}
 
     def _share(self, op: TensorOp) -> float:
         """How often an op is computed, per point: what stays along a row leaves its loop."""
@@ -246,6 +254,11 @@ def _around(kernel: KernelOp, op: Product, sizes: Mapping[str, int], target: Cpu
 
 def _whole_kernel(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
     whole = whole_of(kernel)
+    if isinstance(whole, ConcatOp):
+        over = kernel.overwritten
+        kept = set[int]() if over is None else kept_pieces(kernel, over)
+        written = (x for k, (x, _) in enumerate(whole.pieces()) if k not in kept)
+        return sum(_piece_cycles(x, whole, sizes, target) for x in written)
     lanes = target.lanes(32)
     cycles = 0.0
     for op in kernel.block.ops:
@@ -253,6 +266,35 @@ def _whole_kernel(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget)
             count = product(op.iteration()).evaluate(sizes)
             cycles += count / lanes * op_cycles(op, lanes, target)
     return cycles + (whole_cycles(whole, sizes, target) if whole is not None else 0.0)
+
+
+def _piece_cycles(
+    piece: SSAValue, op: ConcatOp, sizes: Mapping[str, int], target: CpuTarget
+) -> float:
+    """Of what is joined to others: rows of vectors along the last axis of several elements."""
+    loops, item = target.loops, op.dtype.bytes
+    lanes = target.lanes(8 * item)
+    extents = [dim.evaluate(sizes) for dim in shape_of(piece.type)]
+    axis = max((k for k, n in enumerate(extents) if n != 1), default=len(extents) - 1)
+    along, rows = extents[axis], prod(extents[:axis])
+    step = item * prod(dim.evaluate(sizes) for dim in op.shape[axis + 1 :])
+    vector = loops.vector_step_cycles + sum(op_cycles(x, lanes, target) for x in _made_of(piece))
+    if step > item:  # a column of a wider array
+        vector += lanes * target.loops.alone_cycles(item, step, target.cache_line_bytes)
+    ragged = (along % lanes != 0) * loops.masked_store_cycles
+    each = loops.row_start_cycles + ceil(along / lanes) * vector + ragged
+    return loops.short_loop_cycles + rows * each
+
+
+def _made_of(value: SSAValue) -> Iterator[TensorOp]:
+    """The ops of a kernel that make a value."""
+    pending, seen = [value], set[Operation]()
+    while pending:
+        op = pending.pop().owner
+        if isinstance(op, TensorOp) and op not in seen:
+            seen.add(op)
+            pending += op.operands
+            yield op
 
 
 def whole_cycles(op: OpaqueOp, sizes: Mapping[str, int], target: CpuTarget) -> float:

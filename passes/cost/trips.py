@@ -33,7 +33,7 @@ from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.chains import Chains, Values
-from mlc.passes.cost.counts import guessed
+from mlc.passes.cost.counts import guessed, is_in_lanes
 from mlc.passes.cost.ops import op_cycles
 from mlc.passes.cost.sizes import assumed
 from mlc.passes.cost.streams import spread
@@ -42,6 +42,9 @@ from mlc.passes.cost.work import ATTO, Work, seconds
 BRANCH_CYCLES = 1.0
 """Of a loop's shortest trip: one branch is taken in a cycle. Source: the guides that `fma_ports`
 cites."""
+
+CROSSED = 2.0
+"""A vector that lies in two lines, to one element: nobody aligns the arrays of such loops."""
 
 COPIES = 4
 """States of a sum that one loop adds to side by side, as the lowering of nests has them."""
@@ -147,11 +150,29 @@ class _Trips:
         count = self.count(op, values)
         if not count:
             return 0.0
+        if is_in_lanes(op) and (found := self._in_lanes(op, values, count)) is not None:
+            return found
         if not isinstance(op, ForOp) or not _is_asked(op) or count == 1:
             return count * self._trip(op, values, count // 2, count) + self._left(op, values)
         places = (round((count - 1) * place) for place in TWO_POINTS)
         found = (self._trip(op, values, number, count) for number in places)
         return count * sum(found) / 2 + self._left(op, values)
+
+    def _in_lanes(self, op: ControlOp, values: Values, count: int) -> float | None:
+        """Of trips that LLVM makes vectors of, and the rest one by one; None where trips wait."""
+        block, here = op.blocks[0], {**values, op.blocks[0].args[0]: count // 2}
+        total = self.block(block, here)
+        later = {**values, block.args[0]: count // 2 + 1}
+        _follow(block, later)
+        if total.inside or Chains(self.target).of(op, block, here, later):
+            return None
+        elements = (x.update for x in block.ops if isinstance(x, DynamicUpdateOp))
+        lanes = self.target.lanes(8 * max(element_dtype(x).bytes for x in elements))
+        total.begin += 2 * self.loops.issue_cycles
+        vectors, rest = divmod(count, lanes)
+        each = max(total.cycles, BRANCH_CYCLES)
+        start = self.loops.short_loop_cycles if vectors else 0.0
+        return start + vectors * CROSSED * each + rest * each
 
     def _left(self, op: ControlOp, values: Values) -> float:
         """The branch that leaves a loop whose count data decide."""
@@ -181,8 +202,11 @@ class _Trips:
 
     def _bind(self, op: BindOp, values: Values) -> None:
         known = values.get(op.x)
-        if known is None:
-            known = op.highest.evaluate(self._assumed(op.highest)) // 2
+        if known is None:  # all trips of a loop see an array once
+            around = next(loops_around(op), None)
+            trips = trips_of(around) if around is not None else None
+            parts = 2 if trips is None else max(self._size(trips), 2)
+            known = op.highest.evaluate(self._assumed(op.highest)) // parts
         self.sizes[op.symbol.data] = max(known, 0)
 
     def _size(self, dim: Dim) -> int:

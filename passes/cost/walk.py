@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from math import ceil, log2, prod
 from typing import cast
@@ -282,6 +282,12 @@ def points_of(block: Block, sizes: Mapping[str, int]) -> Iterator[tuple[TensorOp
     that a value is computed where it is read, of a small tensor more often than it has elements,
     and of its parts that others read at points of their own each apart.
     """
+    for op, places in places_of(block, sizes):
+        yield op, sum(places)
+
+
+def places_of(block: Block, sizes: Mapping[str, int]) -> Iterator[tuple[TensorOp, Collection[int]]]:
+    """As `points_of`, the points at each of the places at which the op's value is read."""
 
     def elements(shape: Shape) -> int:
         return product(shape).evaluate(sizes)
@@ -294,12 +300,10 @@ def points_of(block: Block, sizes: Mapping[str, int]) -> Iterator[tuple[TensorOp
         for x in op.results:
             for place, count in found.get(x, {}).items():
                 places[place] = max(places.get(place, 0), count)
-        points = sum(places.values())
         if isinstance(op, Reduction | OpaqueOp):
-            points = elements(op.iteration())
-            places = {0: points}
+            places = {0: elements(op.iteration())}
         if not is_view(op):
-            yield op, points
+            yield op, places.values()
         for x in op.operands:
             wanted = found.setdefault(x, {})
             if isinstance(op, ProductOp | OpaqueOp):

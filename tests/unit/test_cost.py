@@ -249,6 +249,38 @@ def test_symbols_have_the_values_given() -> None:
     assert many > 1000 * few
 
 
+def test_a_value_that_is_read_at_two_places_is_computed_at_both() -> None:
+    def apart(x: Any) -> Any:
+        y = np.exp(x)
+        return y[1:] + y[:-1]
+
+    def together(x: Any) -> Any:
+        y = np.exp(x)
+        return y[1:] + x[:-1]
+
+    (kernel,) = kernels(planned(apart, np.ones((64, 64), np.float32), fusion="all"))
+    (one,) = kernels(planned(together, np.ones((64, 64), np.float32), fusion="all"))
+    twice, once = (kernel_cycles(k, {}, machine()) for k in (kernel, one))
+    assert twice > 1.7 * once
+
+
+def test_joined_pieces_that_stand_there_already_take_nothing() -> None:
+    def row(x: Any) -> Any:
+        y = x * 2
+        y[1] = y[0] + 1
+        return y[3:] + y[:-3], y
+
+    def rows(x: Any) -> Any:
+        return np.concatenate([x[:3] + 1, x[3:] * 2])
+
+    x = np.ones((400, 400), np.float32)
+    part = [k for k in kernels(planned(row, x)) if k.overwritten is not None and "concat" in str(k)]
+    (whole,) = kernels(planned(rows, x, fusion="all"))
+    assert part
+    taken = max(kernel_cycles(k, {}, machine()) for k in part)
+    assert taken < kernel_cycles(whole, {}, machine()) / 20
+
+
 def test_symbols_are_typical_sizes_and_one_without_either_is_named() -> None:
     levels = (
         mlc.compile(threads=1)(lambda x, w: np.tanh(x @ w))

@@ -14,6 +14,8 @@ import mlc
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.known import named_target
+from mlc.dialects.tensor.control import IfOp
+from mlc.dialects.tensor.within import WithinOp
 from mlc.passes.cost.counts import FORETOLD_TRIPS
 from mlc.passes.cost.nests import nest_reads
 from mlc.passes.cost.traffic import traffic_of
@@ -233,3 +235,105 @@ def test_inputs_are_read_as_often_as_trips_say_but_no_more_than_they_have() -> N
     whole, other = (nest_reads(kernel)[x].constant for x in kernel.block.args)
     assert whole == 64 * 8
     assert other == 0
+
+
+def _nest_of(f: Callable[..., Any], *specs: mlc.TensorSpec) -> KernelOp:
+    _, (kernel,) = _nests(f, *specs)
+    return kernel
+
+
+def _taken(f: Callable[..., Any], *specs: mlc.TensorSpec) -> float:
+    return nest_cycles(_nest_of(f, *specs), {}, machine())
+
+
+def _spec(*shape: int, dtype: str = "f64") -> mlc.TensorSpec:
+    return mlc.TensorSpec(*shape, dtype=dtype)
+
+
+def _counted(count: Any, room: Any) -> Any:
+    out, k = np.zeros(len(room)), 0
+    for v in range(len(count)):
+        for _ in range(count[v]):
+            out[k] = v
+            k += 1
+    return out
+
+
+def test_loops_that_fill_an_array_fill_it_once() -> None:
+    """However often each runs, data say; all together as often as there are elements."""
+    few, many = (_taken(_counted, _spec(50, dtype="i64"), _spec(n)) for n in (1_000, 9_000))
+    assert many / few == pytest.approx(9, rel=0.2)
+
+
+def _queue(order: Any, next_one: Any) -> Any:
+    head = 0
+    while order[head] >= 0:
+        order[head + 1] = next_one[order[head]]
+        head += 1
+    return order
+
+
+def test_a_search_ends_with_the_array_that_it_walks_along() -> None:
+    short, long, longer = (
+        _taken(_queue, _spec(n, dtype="i64"), _spec(n, dtype="i64")) for n in (20, 1_000, 9_000)
+    )
+    assert short < long / 4
+    assert long == longer  # a guess, where the array is no bound
+
+
+def _shifted_back(best: Any, weight: Any) -> Any:
+    for i in range(len(weight)):
+        for c in range(weight[i], len(best)):
+            best[c] = best[c] + best[c - weight[i]]
+    return best
+
+
+def test_what_is_left_of_a_number_is_most_of_it() -> None:
+    few, many = (_taken(_shifted_back, _spec(n), _spec(8, dtype="i64")) for n in (1_000, 9_000))
+    assert many / few == pytest.approx(8_900 / 900, rel=0.1)
+
+
+def test_of_a_loop_that_was_checked_before_the_first_form_is_priced() -> None:
+    """It is foretold; of two that data decide both would be taken, and some foretold wrongly."""
+    kernel = _nest_of(_shifted_back, _spec(1_000), _spec(8, dtype="i64"))
+    branch = next(op for op in kernel.walk() if isinstance(op, IfOp))
+    found = nest_cycles(kernel, {}, machine())
+    for op in branch.blocks[0].walk():
+        if isinstance(op, WithinOp):
+            op.properties.pop("holds")
+    loops = machine().loops
+    wrong = 8 * loops.mispredict_cycles * loops.mispredicted_share
+    assert nest_cycles(kernel, {}, machine()) == pytest.approx(found + wrong)
+
+
+def _by_rows(x: Any, w: Any) -> Any:
+    for i in range(len(w)):
+        for j in range(i):
+            x[i, j] = x[i, j] * w[i] + w[j]
+    return x
+
+
+def _by_columns(x: Any, w: Any) -> Any:
+    for i in range(len(w)):
+        for j in range(i):
+            x[j, i] = x[j, i] * w[i] + w[j]
+    return x
+
+
+def test_independent_trips_along_rows_are_vectors() -> None:
+    rows, columns = (_taken(f, _spec(400, 400), _spec(400)) for f in (_by_rows, _by_columns))
+    assert rows < columns / 2
+
+
+def _table(x: Any) -> Any:
+    n, m = x.shape
+    for i in range(1, n):
+        for j in range(1, m):
+            x[i, j] = x[i, j] + x[i, j - 1] - x[i - 1, j]
+    return x
+
+
+def test_short_loops_overlap_with_the_next_trip_around_them() -> None:
+    """As many trips in all: what each waits for is hidden where several rows are on their way."""
+    short, long = (_taken(_table, _spec(*shape)) for shape in ((2_001, 6), (6, 2_001)))
+    assert short < 0.8 * long
