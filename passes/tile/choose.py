@@ -12,23 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from math import ceil
+from math import ceil, log, sqrt
 from typing import Literal, get_args
 
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
-from mlc.dialects.tile.words import (
-    Block,
-    Edge,
-    Pack,
-    Prefetch,
-    Register,
-    Split,
-    Via,
-    Word,
-    Words,
-)
+from mlc.dialects.tile.words import Block, Edge, Pack, Prefetch, Register, Split, Via, Word, Words
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.operands import STREAMS
 from mlc.passes.tile.predict import (
@@ -59,8 +49,8 @@ FEW_TILES = 16  # register tiles of a result that workers would share badly
 BEST = 4  # schedules of a part that are tried
 SPLIT_COSTS = 1.05  # of the time of one worker, what splitting may take
 TAKE_S = 5e-6  # and at all: cores take turns at the counter, 0.1 us each
-WAITS = 0.03
-"""What shares of one size wait for each other core, to a share. Measured: docs/measurements.md."""
+SPREAD = 0.25
+"""Standard deviation of equal shares' times, to a share. Measured: docs/measurements.md."""
 TILE_REGISTERS = 8  # SOURCE: Intel SDM volume 1, chapter 18, palette 1
 
 
@@ -315,12 +305,23 @@ def dynamic_schedules(problem: Problem, static: Words, target: CpuTarget) -> tup
 
 def of_one_and_all(problem: Problem, words: Words, target: CpuTarget) -> float:
     """
-    Seconds of one worker times those of all cores, with what shares of one size wait for each
-    other.
+    Seconds of one worker times those of all cores, with what shares of one size wait for the
+    slowest.
     """
     team = predict(replace(problem, threads=target.cores), words, target)
-    waits = 0.0 if _is_dynamic(words) else WAITS * (team.workers - 1)
+    waits = 0.0 if _is_dynamic(words) else SPREAD * _largest_of(team.workers)
     return predict(problem, words, target).seconds * team.seconds * (1 + waits)
+
+
+def _largest_of(n: int) -> float:
+    """
+    The largest of n normal numbers, on average: their quantile of (n - 3/8) / (n + 1/4). SOURCE:
+    Blom, Transformed Beta-Variables, 1958; Abramowitz and Stegun, 26.2.22.
+    """
+    if n == 1:
+        return 0.0
+    t = sqrt(-2 * log(0.625 / (n + 0.25)))
+    return t - (2.30753 + 0.27061 * t) / (1 + 0.99229 * t + 0.04481 * t * t)
 
 
 def _is_dynamic(words: Words) -> bool:
@@ -356,7 +357,11 @@ def _dynamic(
     problem: Problem, row: Intrinsic, depth: int, target: CpuTarget, trips: int
 ) -> Iterator[Words]:
     for tile, packed in _tiles(problem, row, target):
-        copy_a = (_packed("a", tile.m, row, problem),) if packed else ()
+        pack_a = _packed("a", tile.m, row, problem)
+        copy_a: Words = (pack_a,) if packed else ()
+        copies: list[tuple[Words, Words]] = [((), copy_a)]  # of a, before all loops and in them
+        if packed and not row.in_tiles and problem.a_unit != "k":
+            copies.append(((replace(pack_a, team=True),), ()))
         most = max(1, target.l2_bytes // 4 // (depth * _item(row)) // tile.n) * tile.n
         for parts in range(1, min(trips, ceil(problem.m / tile.m)) + 1):
             rows = _share(problem.m, tile.m, parts)
@@ -366,16 +371,17 @@ def _dynamic(
             trip_m = _whole("m", rows, problem.m, dynamic=True)
             blocks = (*_whole("n", columns, problem.n, dynamic=True), *trip_m)
             near = (*_whole("n", min(columns, most), problem.n, dynamic=True), *trip_m)
-            depths = _whole("k", depth, problem.k)
-            rest = (*copy_a, *_ending(problem, row, tile))
-            yield (*near, *depths, _packed("b", tile.n, row, problem), *rest)
+            depths, ends = _whole("k", depth, problem.k), _ending(problem, row, tile)
+            pack_b = _packed("b", tile.n, row, problem)
             few = _near_rows(problem, rows, columns, tile, row, target)
-            if few and not copy_a:
-                size = max(1, target.l2_bytes // 2 // (depth * _item(row)) // tile.n) * tile.n
-                near = (*_whole("n", min(columns, size), problem.n, dynamic=True), *trip_m)
-                yield (*near, *depths, _packed("b", tile.n, row, problem), few, *rest)
+            size = max(1, target.l2_bytes // 2 // (depth * _item(row)) // tile.n) * tile.n
+            wide = (*_whole("n", min(columns, size), problem.n, dynamic=True), *trip_m)
+            for first, own in copies:
+                yield (*first, *near, *depths, pack_b, *own, *ends)
+                if few and not own:
+                    yield (*first, *wide, *depths, pack_b, few, *ends)
             if row.in_tiles and copy_a and blocks and not depths:  # of vectors it gains nothing
-                yield (_packed("b", tile.n, row, problem, team=True), *blocks, *rest)
+                yield (replace(pack_b, team=True), *blocks, *copy_a, *ends)
 
 
 def _packs_b(word: Word) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
+from itertools import takewhile
 from typing import TypeGuard
 
 from xdsl.ir import BlockArgument, SSAValue
@@ -305,7 +306,8 @@ class WordsOf:
             if x not in packed and not isinstance(factor, BlockArgument):
                 return f"{x} is computed where it is read; expected pack({x}, …)"
         applied = self.applied(words)
-        if "a" in packed and "m" in self.open and not _cuts(applied, "m"):
+        before = takewhile(lambda x: not (isinstance(x, Pack) and x.operand == "a"), applied)
+        if "a" in packed and "m" in self.open and not _cuts(list(before), "m"):
             return "pack(a, …): how many rows it copies is known only when the program runs"
         if is_strict(self.kernel) and row_of(self.problem, words, self.target).group > 1:
             return "numerics are strict: an instruction adds several products at once"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from mlc import registry
 from mlc.backends import backend_of
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
-from mlc.dialects.target.known import AVX2
+from mlc.dialects.target.known import AVX2, AVX512
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.words import (
@@ -37,7 +38,9 @@ from mlc.dialects.tile.words import (
 from mlc.executable import compile_module
 from mlc.options import Options
 from mlc.passes.plan.tiling.form_tiles import FormTilesPass
+from mlc.passes.tile.choose import of_one_and_all
 from mlc.passes.tile.operands import STREAMS
+from mlc.passes.tile.problem import Problem
 from mlc.passes.tile.products import WordsOf, refusal
 from mlc.pipeline import prepare
 from mlc.text import parse_text
@@ -352,6 +355,29 @@ def test_workers_of_many_cores_take_blocks_one_by_one(m: int, n: int, k: int) ->
     assert rows.dynamic
     assert -(-n // columns.step) * -(-m // rows.step) >= 4 * 16
     assert not any(isinstance(word, Pack) and word.team for word in words)
+
+
+@pytest.mark.parametrize("target", ["avx2", "avx512", "amx", "neon"])
+def test_a_transposed_factor_is_copied_once_for_blocks_that_workers_take(target: str) -> None:
+    """Where it is copied for each block of columns, it is so often."""
+    words = words_of(lambda a, b: a.T @ b, spec(1024, 1024), spec(1024, 1024), target=target)
+    assert isinstance(words[0], Pack)
+    assert (words[0].operand, words[0].team) == ("a", True)
+    assert isinstance(words[1], Block)
+    assert words[1].dynamic
+
+
+def test_two_workers_take_blocks_as_well() -> None:
+    """The larger of two shares' times is a seventh above the mean: more than blocks cost."""
+    target = replace(AVX512, cores=2)
+    problem, rest = Problem(m=1000, n=997, k=1003), "via(fma), edge(m, clamp), edge(n, mask)"
+    shares = f"[pack(b, panels 48, team), block(m, 63, team), register(m 9, n 48), {rest}]"
+    blocks = "block(n, 48, team, dynamic), block(m, 504, team, dynamic), pack(b, panels 48)"
+    static, dynamic = (
+        of_one_and_all(problem, tuple(parse_list(Parser(Context(), text))), target)
+        for text in (shares, f"[{blocks}, register(m 8, n 48), {rest}]")
+    )
+    assert dynamic < static < 1.2 * dynamic
 
 
 @pytest.mark.parametrize("target", HOSTED)
