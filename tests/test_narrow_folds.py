@@ -68,6 +68,12 @@ def moments(x: Any, y: Any) -> Any:
     return s.var(axis=-1)
 
 
+def squares(x: Any, y: Any) -> Any:
+    """Of differences from a mean whose sum and number are of 16 bits."""
+    s = x @ y.T
+    return ((s - s.sum(axis=-1, keepdims=True) / s.shape[-1]) ** 2).sum(axis=-1)
+
+
 def nearest(x: Any, y: Any) -> Any:
     distances = (y * y).sum(axis=-1) - 2 * (x @ y.T)
     return distances.argmin(axis=-1), distances.min(axis=-1)
@@ -93,7 +99,9 @@ def test_attention_stores_no_matrix(f: Program, dtype: str, target: str) -> None
         assert largest(weighed(f), *(heads,) * 4, target=target) <= 4 * 2048 * 64 * 4
 
 
-@pytest.mark.parametrize("f", [soft_minimum, by_powers_of_two, moments, nearest, entropies])
+@pytest.mark.parametrize(
+    "f", [soft_minimum, by_powers_of_two, moments, squares, nearest, entropies]
+)
 @pytest.mark.parametrize("target", ["avx2", "amx"])
 def test_reductions_of_products_store_no_matrix(f: Program, target: str) -> None:
     x = spec(8192, 64, dtype="bf16")
@@ -174,7 +182,7 @@ def test_sums_of_many_small_numbers() -> None:
     assert set(np.asarray(columns, float)) == {float(BF16(700))}
 
 
-@pytest.mark.parametrize("f", [soft_minimum, by_powers_of_two, moments, entropies])
+@pytest.mark.parametrize("f", [soft_minimum, by_powers_of_two, moments, squares, entropies])
 @pytest.mark.parametrize("dtype", list(DTYPES))
 def test_merged_reductions(f: Program, dtype: str) -> None:
     x, y = randoms(((300, 64), (4096, 64)), DTYPES[dtype])
@@ -272,6 +280,18 @@ def test_one_compilation_for_all_lengths(dtype: str) -> None:
         want: Any = mlc.compile(plain_attention)(*(a.astype(float) for a in x))
         np.testing.assert_allclose(f(*x).astype(float), want, rtol=4 * eps, atol=4 * eps)
     assert f.stats().compilations == 1
+
+
+@pytest.mark.parametrize("f", [plain_attention, moments, nearest])
+def test_few_rows_are_split_among_threads(f: Program) -> None:
+    """States of parts of the columns, in f32, are combined in order: the same bits."""
+    x = randoms(((100, 64), (40_000, 64), (40_000, 64)), BF16)[: 3 if f is plain_attention else 2]
+    runs: list[Any] = [mlc.compile(f, target=RUNNABLE, threads=n) for n in (1, 2, 3)]
+    loops = [op for op in runs[0].lower(*x).levels.plan().walk() if isinstance(op, TilesOp)]
+    assert any(op.parts for op in loops)
+    first, *others = ([np.asarray(y, float) for y in run(*x)] for run in runs)
+    for found in others:
+        np.testing.assert_array_equal(first, found)
 
 
 @pytest.mark.parametrize("f", [causal, weighed(causal)], ids=["out", "grad"])

@@ -42,8 +42,9 @@ def is_mean(runner: TensorOp, top: TensorOp, columns: int | None) -> bool:
     if found is None:
         return False
     wanted = columns if isinstance(runner, DivOp) else 1 / columns
-    rounded = runner.dtype.numpy.type(wanted).item()
-    return found.item() == rounded and (rounded == wanted or runner.dtype not in NARROW)
+    if runner.dtype not in NARROW:
+        wanted = runner.dtype.numpy.type(wanted).item()
+    return found.item() == wanted
 
 
 @dataclass(frozen=True)
