@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeGuard
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape
-from mlc.dialects.dtypes import I64, DType
+from mlc.dialects.dtypes import C128, F64, I64, DType
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.room import RoomOp
 from mlc.frontend.errors import NotSupportedError, located
@@ -159,7 +159,13 @@ def _common(x: Any, y: Any) -> Any:
     if not (x.weak or y.weak):
         raise MixedError(f"{x.row.numpy} and {y.row.numpy}")
     probes = [Tracer(here(), number(0, v.row), weak=v.weak) for v in (x, y)]
-    return _Leaf(common_dtype("the list", probes), x.dims, x.weak and y.weak)
+    row = common_dtype("the list", probes)
+    strong = [v for v in (x, y) if not v.weak]
+    if strong and (strong[0].row is not row or row not in (F64, C128)):
+        # Python's 0.1 is no float32, and no integer is a float32 without loss
+        names = [f"Python's {v.row.kind}" if v.weak else str(v.row.numpy) for v in (x, y)]
+        raise MixedError(f"{names[0]} and {names[1]}")
+    return _Leaf(row, x.dims, x.weak and y.weak)
 
 
 def layout_of(parts: Iterable[Any]) -> Layout:

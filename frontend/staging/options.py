@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.frontend.numpy.values import lift, number
 from mlc.frontend.staging.variants import Unset, Variants
-from mlc.frontend.staging.wholes import are_told, is_lost, number_of_first, row_of, whole_of
+from mlc.frontend.staging.wholes import (
+    are_of_other_dtypes,
+    are_told,
+    is_lost,
+    number_of_first,
+    row_of,
+    whole_of,
+)
 from mlc.frontend.trace.containers import LEAF, Node, leaf_count, unflatten
 from mlc.frontend.trace.kinds import is_array, is_number, is_scalar
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -67,7 +74,7 @@ def alike(x: Held, y: Held, apart: bool = False) -> bool:
                 return False
             continue
         strictly = apart or whole_of(a) is not None or whole_of(b) is not None or is_lost(a, b)
-        if strictly and not are_told(a, b):
+        if (strictly or are_of_other_dtypes(a, b)) and not are_told(a, b):
             return False
     return True
 
@@ -165,7 +172,7 @@ def widened(start: Held, end: Held, name: str) -> Variants | None:
     _, theirs = options_of(end, name)
     numbers: list[int] = []
     for option in mine:
-        k = matching(option, theirs, apart=True)
+        k = matching(option, [x if _of_one_dtype(option, x) else None for x in theirs], apart=True)
         if k is None:
             return None
         numbers.append(k)
@@ -176,6 +183,13 @@ def widened(start: Held, end: Held, name: str) -> Variants | None:
         else:
             options.append(unflatten(other.structure, [zero_of(x) for x in other.leaves]))
     return Variants(_renumbered(None if leaf is None else leaf[0], numbers), options)
+
+
+def _of_one_dtype(x: Held, y: Held) -> bool:
+    """Whether numbers at the same places are of one dtype: a trip computes with what it gets."""
+    pairs = zip(x.leaves, y.leaves, strict=False)
+    numbers = [(a, b) for a, b in pairs if is_number_or_array(a) and is_number_or_array(b)]
+    return all(row_of(a) is row_of(b) for a, b in numbers)
 
 
 def or_unset(name: str, held: Held, unset: Tracer) -> Variants | None:

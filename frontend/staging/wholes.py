@@ -77,6 +77,12 @@ def are_alike(x: Any, y: Any) -> bool:
     return row_of(x) is row_of(y) and len(_classes(x) | _classes(y)) == 1
 
 
+def are_of_other_dtypes(x: Any, y: Any) -> bool:
+    """Whether both are NumPy's, and no dtype stands for both."""
+    known = row_of(x) is not row_of(y) and python_class(x) is None and python_class(y) is None
+    return known and whole_of(x) is None and whole_of(y) is None
+
+
 def are_told(x: Any, y: Any) -> bool:
     """Whether what stands for either of two numbers or arrays can say which of them it is."""
     rows, classes = (row_of(x), row_of(y)), _classes(x) | _classes(y)

@@ -24,6 +24,7 @@ from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.subprogram import Subprogram
 from mlc.frontend.trace.trace import Trace, here
+from mlc.frontend.trace.unread import may_raise
 from mlc.lazy_dataclass import dataclass
 
 MOST_COMPARED = 32
@@ -72,7 +73,7 @@ def private_function(
 
     - where it does something beside its results, or binds sizes, which what follows may say;
     - where something else than its result holds values of it;
-    - where a number is computed only because that may fail.
+    - where something is computed only because that may fail.
     """
     trace, block = here(), sub.block
     if sub.effects or trace.counted:
@@ -83,7 +84,7 @@ def private_function(
     outputs = sub.outputs
     said = {s for op in ops for s in symbols_in(op)}
     said |= {s for x in (*block.args, *outputs) for d in shape_of(x.type) for s in d.symbols()}
-    if not said.isdisjoint(trace.limits) or (trace.checks and _asks_numbers(sub, ops)):
+    if not said.isdisjoint(trace.limits) or (trace.checks and _asks(sub, ops)):
         return None
     plain = {k: _plain(x, block, arguments) for k, x in enumerate(outputs)} if once else {}
     captured = close_block(block, ops, outputs)
@@ -161,13 +162,12 @@ def _is_held(sub: Subprogram, ops: Sequence[Operation]) -> bool:
     return any(x is not None and id(x) not in own and x.is_made_in(blocks) for x in made)
 
 
-def _asks_numbers(sub: Subprogram, ops: Sequence[Operation]) -> bool:
-    """Whether a number is computed only because that may fail."""
+def _asks(sub: Subprogram, ops: Sequence[Operation]) -> bool:
+    """Whether something is computed only because that may fail."""
     from mlc.passes.tensor.dce import needed
 
     read = needed(sub.block, sub.outputs)
-    checks = (op for op in ops if isinstance(op, TensorOp) and op.may_fail)
-    return any(not shape_of(op.results[0].type) and op.results[0] not in read for op in checks)
+    return any(may_raise(op) and op.results[0] not in read for op in ops)
 
 
 def _plain(value: SSAValue, block: Block, arguments: Sequence[SSAValue]) -> SSAValue | None:

@@ -172,8 +172,8 @@ def _from_capsule(value: object, capsule: object, where: str) -> View:
     if tensor.strides:
         strides = tuple(tensor.strides[k] for k in range(tensor.ndim))
     code, bits = tensor.dtype.code, tensor.dtype.bits
-    dtype = next((d for d in DTYPES if _code(d) == code and 8 * d.bytes == bits), None)
-    if dtype is None or tensor.dtype.lanes != 1:
+    dtype = _rows().get(code | bits << 8 | tensor.dtype.lanes << 16)
+    if dtype is None:
         raise TypeError(f"{where} has a dtype of code {code} and {bits} bits; {_expected()}")
     # the capsule stays unconsumed: when it dies, its producer takes the array back
     return View(
@@ -187,8 +187,12 @@ def _from_capsule(value: object, capsule: object, where: str) -> View:
     )
 
 
+def _code_of(dtype: DType) -> int | None:
+    return _CODES_BY_NAME.get(dtype.name, _CODES.get(dtype.kind))
+
+
 def _code(dtype: DType) -> int:
-    code = _CODES_BY_NAME.get(dtype.name, _CODES.get(dtype.kind))
+    code = _code_of(dtype)
     if code is None:  # it packs elements of less than a byte
         raise BufferError(f"DLPack has no {dtype.numpy}; expected x.view(np.uint8)")
     return code
@@ -229,8 +233,9 @@ def _expected() -> str:
 
 @lru_cache(maxsize=1)
 def _rows() -> dict[int, DType]:
-    """Rows of dtypes by their DLDataType."""
-    return {dtype_word(row): row for row in DTYPES}
+    """Rows of dtypes by their DLDataType, of those that have one."""
+    rows = [row for row in DTYPES if _code_of(row) is not None]
+    return {dtype_word(row): row for row in rows}
 
 
 def stream_handle(number: int) -> int:

@@ -73,15 +73,6 @@ def branches_of_two_shapes(x):
 
 
 @mistake(X)
-def branches_of_two_dtypes(x):
-    if x[0] > 1:
-        y = x
-    else:
-        y = x.astype(np.float32)
-    return y
-
-
-@mistake(X)
 def a_return_inside_with(x):
     with np.errstate(all="ignore"):
         if x[0] > 1:
