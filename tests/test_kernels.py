@@ -52,7 +52,7 @@ def _ops(lowered: Any) -> list[str]:
     return [op.name for op in lowered.module.walk() if not isinstance(op, frame)]
 
 
-@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.scalar])
+@pytest.mark.parametrize("name", KERNELS)
 def test_programs_are_as_long_for_few_trips_as_for_many(name: str) -> None:
     """What a trip computes stands there once, however many there are, and however they differ."""
     kernel = KERNELS[name]

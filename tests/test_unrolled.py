@@ -25,7 +25,7 @@ def few(x: Any) -> Any:
 
 
 def short(x: Any) -> Any:
-    for _ in range(40):
+    for _ in range(15):
         x = np.sort(x)
     return x
 
@@ -94,7 +94,7 @@ def said(function: Callable[..., Any]) -> tuple[str, list[str]]:
     ("function", "trips", "why"),
     [
         (few, 3, "they are too few, or too short"),
-        (short, 40, "they are too few, or too short"),
+        (short, 15, "they are too few, or too short"),
         (keyed, 400, "the number of the trip, or what it picks, is needed"),
         (listed, 400, "the number of the trip, or what it picks, is needed"),
         (over_list, 2, "it goes over Python values"),

@@ -308,7 +308,7 @@ def _maps(rng: np.random.Generator, n: int) -> Arrays:
     return (rng.random((4, n, n, 8)),)
 
 
-@kernel(_maps, 8, 32)
+@kernel(_maps, 12, 32)
 def max_pool(x: Any) -> Any:
     n, height, width, channels = x.shape
     out = np.empty((n, height // 2, width // 2, channels), x.dtype)

@@ -96,7 +96,7 @@ class For:
         few, dear = items is not None and 1 < items.count < MANY, False
         added, k, why = Added(), -1, PYTHONS if items is None else SHORT
         for k, item in enumerate(walk):
-            if k == 1 and few and items is not None:
+            if k == 1 and few and not stays and items is not None:
                 many, dear = added.are_many(items.count)
                 tried = tried or many
             if items is not None and tried and k <= MOST_PEELED:
@@ -135,12 +135,12 @@ class For:
         count = items.count
         if count > 1 and code_of(self.body) in here().long_loops:
             return True, True
-        if self.sliced or count < 2:
+        if count < 2 or (self.sliced and not FEW <= count < MANY):
             return count >= FEW, False
         most = (MOST_OF_FEW if FEW <= count < MANY else MOST_SHORT) // count
         trip = tried_trip(items, self.body, self.local, most)
         stays = trip.stays(count, self.read)
-        return stays or (count >= FEW and trip.ops > most), stays
+        return stays or (count >= FEW and (self.sliced or trip.ops > most)), stays
 
     def _tried_among(self, items: Items) -> None:
         """In a trial."""

@@ -56,13 +56,19 @@ than `FEW`."""
 MOST_TRIPS = 2**30
 """For which Python's integers must stay within 64 bits in a loop of which Python knows the end."""
 
+MOST_KERNELS = 16
+"""Of trips whose arrays are not elementwise of those before: ops on arrays, each about a kernel of
+its own, from which they are one loop (docs/measurements.md, Loops of few trips)."""
+
 MOST_PEELED = 3
 """Types that have not settled after so many trips are a mistake."""
 
 MOST_SHORT = 300
 """Likewise of all other trips, whose kernels are the same in each."""
 
-SHORT = f"they are too few, or too short (one loop from {MANY} trips of more than {MOST_SHORT} ops)"
+SHORT = (
+    f"they are too few, or too short (one loop from {FEW} trips of more than {MOST_KERNELS} ops)"
+)
 TYPES = "types change"
 """Why the rest of a loop is not one yet."""
 
@@ -186,7 +192,7 @@ class Added:
             return True, True  # what takes the time is the same code in each trip
         if len(here().scopes) == 1 and here().loops_unrolled == self._unrolled:
             return False, False
-        stored = trips * sum(_computes_array(x) for op in self._ops() for x in written_out(op))
+        stored = trips * sum(computes_array(x) for op in self._ops() for x in written_out(op))
         dear = stored > MOST_STORED and (trips >= FEW or ops > MOST_OF_LEAST)
         return dear, dear
 
@@ -204,7 +210,8 @@ def written_out(op: Operation) -> Iterator[Operation]:
                     yield from written_out(named)
 
 
-def _computes_array(op: Operation) -> bool:
+def computes_array(op: Operation) -> bool:
+    """Whether an op computes more than an element; what only takes parts of arrays does not."""
     if not isinstance(op, TensorOp) or op.MOVES:
         return False
     return product(shape_of(op.results[0].type)) != ONE
@@ -304,18 +311,19 @@ def _is_long(block: Block, before: int) -> bool:
     return ops > most or (ops > MOST_SHORT and not _is_elementwise(block))
 
 
-def in_trips(op: Operation) -> int:
-    """How many ops one is if the loops in it, or it, were their trips."""
-    trips = 1
+def in_trips(op: Operation, counts: Callable[[Operation], bool] = lambda _: True) -> int:
+    """How many ops that count one is if the loops in it, or it, were their trips."""
+    itself, trips = int(counts(op)), 1
     if isinstance(op, ForOp):
         counted = op.operands[0].owner
         trips = int(dense_array(counted.value)) if isinstance(counted, ConstantOp) else MANY
     elif isinstance(op, WhileOp):
         trips = MANY
     elif isinstance(op, FunctionUse):
-        return 1 + _TIMES.get(type(op), 1) * sum(map(in_trips, here().block_of(op).ops))
+        named = here().block_of(op).ops
+        return itself + _TIMES.get(type(op), 1) * sum(in_trips(x, counts) for x in named)
     inner = (x for region in op.regions for block in region.blocks for x in block.ops)
-    return 1 + trips * sum(map(in_trips, inner))
+    return itself + trips * sum(in_trips(x, counts) for x in inner)
 
 
 def _is_elementwise(block: Block) -> bool:

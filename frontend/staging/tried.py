@@ -8,6 +8,7 @@ another; when they are traced, they begin with what they are expected to change.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from types import CodeType
 from typing import Any
@@ -29,8 +30,10 @@ from mlc.frontend.staging.trials import (
     FAULTS,
     FEW,
     MANY,
+    MOST_KERNELS,
     MOST_SHORT,
     code_of,
+    computes_array,
     in_trips,
     keep,
     saved,
@@ -55,6 +58,7 @@ class Trip:
     """What a trip is."""
 
     ops: int  # if all loops in it were their trips
+    stored: int = 0  # of them, those that compute arrays
     whole: bool = True  # whether it was traced to its end; else it is more ops
     elements: bool = False  # whether it computes elements, and no arrays
     around: bool = False  # whether a loop is in it that stays one
@@ -67,10 +71,11 @@ class Trip:
     def stays(self, trips: int, read: Collection[str]) -> bool:
         """
         Whether so many of them are one loop in any case: where elements are computed nothing is
-        gained by trips one after another, each with places of its own. `read`: variables that are
-        read after them, perhaps as sizes; Python knows them, if that is not too long.
+        gained by trips one after another, each with places of its own, and little where these would
+        be many kernels. `read`: variables that are read after them, perhaps as sizes; Python knows
+        them, if that is not too long.
         """
-        if not (self.elements or self.around):
+        if not (self.elements or self.around or trips * self.stored > MOST_KERNELS):
             return False
         if self.elements and trips * self.ops > MOST_SHORT:
             return True
@@ -86,7 +91,7 @@ class Trial:
     """The ops of a trip, if all loops in it were their trips."""
 
     def __init__(self, most: int) -> None:
-        self.ops = 0
+        self.ops = self.stored = 0
         self.trips = 1  # of all loops around what is traced, together
         self.elements = self.arrays = self.around = False  # computed; see Trip
         self.empty = False  # whether a loop in it has no trip
@@ -101,17 +106,28 @@ class Trial:
 
     def add(self, op: Operation) -> None:
         """Another op. Raises _Enough."""
-        self.ops += self.trips * (in_trips(op) if isinstance(op, ForOp | WhileOp) else 1)
+        is_loop = isinstance(op, ForOp | WhileOp)
+        self.ops += self.trips * (in_trips(op) if is_loop else 1)
+        self.stored += self.trips * (
+            in_trips(op, computes_array) if is_loop else computes_array(op)
+        )
         self._made += 1
         if isinstance(op, TensorOp) and not isinstance(op, ConstantOp):
             self._note(op)
         if self.is_long and self._made > MOST_TRIED:
             raise _Enough
 
-    def found(self, ops: int, decided: frozenset[str]) -> Trip:
-        """What was traced since the flags were cleared."""
+    def found(self, before: tuple[int, int], decided: frozenset[str]) -> Trip:
+        """What was traced since there were so many ops, and the flags were cleared."""
+        since = (now - then for now, then in zip(self.so_far, before, strict=True))
+        ops, stored = (ops // self.trips for ops in since)
         elements = self.elements and not self.arrays
-        return Trip(ops, not self.is_long, elements, self.around, decided)
+        return Trip(ops, stored, not self.is_long, elements, self.around, decided)
+
+    @property
+    def so_far(self) -> tuple[int, int]:
+        """Ops, and those that compute arrays."""
+        return self.ops, self.stored
 
     def _note(self, op: TensorOp) -> None:
         """Whether it computes an element or an array; parts of arrays are neither."""
@@ -155,11 +171,11 @@ def tried_trip(items: Items, body: Body, local: Sequence[Local], most: int) -> T
 
 
 def tried_body(body: Body, local: Sequence[Local]) -> Trip:
-    """A trip of a loop that a test ends."""
+    """A trip of a loop that a test ends: kernels of trips whose number is not known say nothing."""
     trace, code = here(), code_of(body)
     if code not in trace.tried:
         trace.tried[code], _ = _tried(body, body, local, MOST_TRIED)
-    return trace.tried[code]
+    return replace(trace.tried[code], stored=0)
 
 
 def _tried(
@@ -179,7 +195,7 @@ def _tried(
         trace.trial = None
         put_back()
     discard(block)
-    return trial.found(trial.ops, decided), trial.empty
+    return trial.found((0, 0), decided), trial.empty
 
 
 def trip_among(items: Items, body: Body, local: Sequence[Local], read: Collection[str]) -> None:
@@ -206,12 +222,12 @@ def _places(items: Items) -> Iterable[Any]:
 def one_trip(body: Body, trip: Callable[[], Any], trips: int, local: Sequence[Local]) -> Trip:
     """In a trial: a loop of so many trips."""
     trial = here().trial
-    before, flags = trial.ops, (trial.elements, trial.arrays, trial.around)
+    before, flags = trial.so_far, (trial.elements, trial.arrays, trial.around)
     trial.elements = trial.arrays = trial.around = False
     trial.trips *= trips
     try:
         decided = _noted(code_of(body), trip, local)
-        found = trial.found((trial.ops - before) // trial.trips, decided)
+        found = trial.found(before, decided)
         here().tried[code_of(body)] = found
     finally:
         trial.trips //= trips

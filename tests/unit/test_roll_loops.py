@@ -73,22 +73,22 @@ def after_the_first(h: Any, u: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("f", "arguments"),
+    ("f", "arguments", "loops"),
     [
-        (lstm, (X, H, W, U)),
-        (wave, (GRID,)),
-        (sweeps, (GRID,)),
-        (backwards, (X, W)),
-        (after_the_first, (H, U)),
+        (lstm, (X, H, W, U), 1),
+        (wave, (GRID,), 1),
+        (sweeps, (GRID,), 2),
+        (backwards, (X, W), 1),
+        (after_the_first, (H, U), 1),
     ],
 )
-def test_trips_become_a_loop(f: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+def test_trips_become_a_loop(f: Callable[..., Any], arguments: tuple[Any, ...], loops: int) -> None:
     compiled = mlc.compile(f)
     found = compiled(*arguments)
     for x, y in zip(_leaves(found), _leaves(f(*arguments)), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
     lowered = compiled.lower(*arguments).compile()
-    assert lowered.text("tensor").count("mlc.for ") == 1
+    assert lowered.text("tensor").count("mlc.for ") == loops
     assert sum(kernel.template == "contraction" for kernel in lowered.plan().kernels) <= 4
 
 
@@ -158,3 +158,78 @@ def test_runs_of_a_sequence() -> None:
     assert found[0] == Run(0, 90, 15)
     assert {run.period for run in found} == {15, 3}
     assert runs([1, 2, 3, 4, 5, 6], 2) == []
+
+
+def powers(a: Any, x: Any, trips: int) -> Any:
+    """A vector that the trip before has made."""
+    for _ in range(trips):
+        x = a @ x
+        x = x / np.sqrt((x * x).sum())
+    return x
+
+
+def rows_filled(a: Any, x: Any, trips: int) -> Any:
+    """A row of each trip, which no other reads."""
+    out = np.empty((trips, x.shape[0]))
+    for i in range(trips):
+        out[i] = (a[i] - a[i].mean()) * x
+    return out
+
+
+def solved_backwards(a: Any, x: Any, trips: int) -> Any:
+    """Rows that others read, down and up; slices that end at a variable."""
+    out, n = np.zeros_like(a), x.shape[0]
+    for i in range(1, trips):
+        out[i, 0:n] = a[i, 0:n] - 0.5 * out[i - 1, 0:n] * x
+    for i in range(trips - 2, -1, -1):
+        out[i, 1:n] += out[i + 1, 0 : n - 1]
+    return out
+
+
+def blocks_multiplied(a: Any, x: Any, trips: int) -> Any:
+    """Loops in one another, the inner ones of few trips."""
+    out = np.zeros_like(a)
+    for i in range(trips // 2):
+        for j in range(5):
+            out[2 * i : 2 * i + 2] += np.sin(a[2 * i : 2 * i + 2]) @ a[:, :] * x[j]
+    return out
+
+
+@pytest.mark.parametrize("f", [powers, rows_filled, solved_backwards, blocks_multiplied])
+def test_few_trips_are_the_program_of_many(f: Callable[..., Any]) -> None:
+    """So compiling a loop over arrays takes no longer for 12 trips than for 60."""
+    lengths = list[int]()
+    for trips in (12, 31, 60):
+        a, x = RNG.standard_normal((60, 60)), RNG.standard_normal(60)
+        np.testing.assert_allclose(
+            mlc.compile(f)(a, x, trips), f(a, x, trips), rtol=1e-9, atol=1e-12
+        )
+        module: Any = mlc.compile(f).lower(a, x, trips).module
+        lengths.append(sum(1 for _ in module.walk()))
+    assert lengths[0] == lengths[1] == lengths[2]
+
+
+def sized_by_trips(x: Any) -> Any:
+    """A number that Python computes and must know."""
+    n = 0
+    for _ in range(12):
+        x = np.sort(x)[::-1] * 0.5
+        n += 2
+    return x[: n // 8] + np.zeros(n // 8)
+
+
+def kept_in_a_list(x: Any) -> Any:
+    """An object that trips change."""
+    kept: list[Any] = []
+    for k in range(12):
+        x = np.sort(x) * 0.5
+        if k % 4 == 0:
+            kept.append(x)
+    return kept
+
+
+@pytest.mark.parametrize("f", [sized_by_trips, kept_in_a_list])
+def test_python_knows_what_few_trips_make(f: Callable[..., Any]) -> None:
+    found = _leaves(mlc.compile(f)(X[0, 0]))
+    for x, y in zip(found, _leaves(f(X[0, 0])), strict=True):
+        np.testing.assert_allclose(x, y)
