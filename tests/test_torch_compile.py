@@ -152,6 +152,15 @@ def test_sizes_that_data_decide_are_pytorchs() -> None:
     x = torch.randn(10)
     check(compiled(f)(x), f(x))
 
+    def places(x: Any) -> Any:
+        return (x * 2).exp().sin() + x, torch.nonzero(x.cos() > 0.5), x[x > 0] * 2 + 1
+
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        x = torch.randn(4, 5)
+        found = compiled(places, fullgraph=True)(x)
+    torch.testing.assert_close(found, places(x))
+
 
 def test_arguments_are_written_in_place() -> None:
     def f(x: Any, count: Any, table: Any) -> Any:

@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from mlc.frontend.importers.fx.dropout import with_masks_first
+from mlc.frontend.importers.fx.forms import hint_of
 from mlc.frontend.importers.fx.piece import Piece, size_now, size_said
 from mlc.frontend.importers.fx.reports import GraphReport, note
 from mlc.frontend.importers.fx.run import Refused, is_size
@@ -148,10 +149,11 @@ def _as_said(found: Any, said: Any, symbols: Symbols) -> Any:
     and some ops of PyTorch's, `_fft_r2c` for one, lay their result otherwise than they say.
     """
     torch = import_module("torch")
-    if isinstance(found, tuple | list) and isinstance(said, tuple | list):
-        return type(found)(map(partial(_as_said, symbols=symbols), found, said))
-    plain = isinstance(found, torch.Tensor) and isinstance(said, torch.Tensor)
-    if not plain or found.layout is not torch.strided:
+    if isinstance(said, tuple | list):
+        return [_as_said(part, of, symbols) for part, of in zip(found, said, strict=True)]
+    if not isinstance(said, torch.Tensor) or found.layout is not torch.strided:
+        return found
+    if any(hint_of(step) is None for step in said.stride()):  # data decide it
         return found
     strides = tuple(size_now(size_said(step), symbols) for step in said.stride())
     pairs = zip(found.shape, found.stride(), strides, strict=True)

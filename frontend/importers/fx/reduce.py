@@ -127,7 +127,7 @@ def _searchsorted(
 ) -> Array:  # fmt: skip
     if sorter is not None or line.ndim != 1:
         raise at.refuse("a search in other than one sorted line")
-    return np.searchsorted(line, x, side=side or ("right" if right else "left"))
+    return np.searchsorted(line, x, side="right" if right or side == "right" else "left")
 
 
 @row("bucketize")

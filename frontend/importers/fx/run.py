@@ -270,7 +270,7 @@ def _checked(node: Node, found: Any, wanted: Any) -> Any:
     return converted(found, dtype)
 
 
-def converted(x: Tracer, dtype: np.dtype[Any]) -> Tracer:
+def converted(x: Array, dtype: np.dtype[Any]) -> Array:
     """An array of another element type, as PyTorch converts."""
     if x.dtype == dtype:
         return x
