@@ -122,7 +122,8 @@ class EntryState:
         self._support.contexts_free(self.address + abi.STATE_FREE_CONTEXTS)
 
     def __del__(self) -> None:
-        self.release_idle()
+        if ctypes:  # else Python is ending: modules go before what they hold
+            self.release_idle()
 
 
 def _status_raiser(on_error: OnError) -> Callable[[int, int, int, int], NoReturn]:

@@ -44,6 +44,8 @@ class PointerEntry:
             self._idle.append((context, threads))
 
     def __del__(self) -> None:
+        if not ctypes:  # Python is ending: modules go before what they hold
+            return
         for context, _ in self._idle:
             self._entry.free_context(context)
 

@@ -100,6 +100,24 @@ def test_one_compilation_serves_all_lengths() -> None:
     assert len(mlc.torch.report()) == 1
 
 
+PYTORCHS = {"_local_scalar_dense", "native_dropout", "nonzero", "rand", "randn", "randperm"}
+"""Core ops that PyTorch runs: they draw random numbers, or give what data decide."""
+
+
+def test_every_core_op_has_a_row_or_is_taken_apart_or_is_pytorchs() -> None:
+    from mlc.frontend.importers.fx.run import ROWS, op_name
+
+    apart = torch._decomp.core_aten_decompositions()
+    packets = [getattr(torch.ops.aten, name) for name in dir(torch.ops.aten)]
+    ops = [getattr(p, o) for p in packets if hasattr(p, "overloads") for o in p.overloads()]
+    core = [op for op in ops if torch.Tag.core in op.tags]
+    rest = {op_name(op) for op in core if op not in apart and op_name(op) not in ROWS}
+    # sizes are never computed, and `vec` is what PyTorch's own dispatcher takes apart
+    rest -= {name for name in rest if name.startswith(("sym_", "upsample_"))}
+    assert len(core) > 150
+    assert rest == PYTORCHS
+
+
 def test_what_has_no_row_runs_between_compiled_pieces() -> None:
     def f(x: Any) -> Any:
         y = torch.exp(x * 2) + x.sin() * x.cos()
@@ -133,6 +151,15 @@ def test_sizes_that_data_decide_are_pytorchs() -> None:
 
     x = torch.randn(10)
     check(compiled(f)(x), f(x))
+
+    def places(x: Any) -> Any:
+        return (x * 2).exp().sin() + x, torch.nonzero(x.cos() > 0.5), x[x > 0] * 2 + 1
+
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        x = torch.randn(4, 5)
+        found = compiled(places, fullgraph=True)(x)
+    torch.testing.assert_close(found, places(x))
 
 
 def test_arguments_are_written_in_place() -> None:
@@ -222,6 +249,61 @@ def test_orders_downwards_and_tails_are_eagers() -> None:
 
     check(compiled(f)(x), f(x))
     assert not eager_ops()
+
+
+def test_signs_and_orders_of_what_is_no_number_are_eagers() -> None:
+    x = torch.tensor([1.0, float("nan"), -torch.inf, 0.0])
+    check(compiled(lambda x: (x.sign(), x.sgn(), x * 2))(x), (x.sign(), x.sgn(), x * 2))
+
+
+def test_numbers_of_8_bits_are_converted() -> None:
+    """Beyond the largest number e4m3fn has that one, e5m2 infinity."""
+    x = torch.cat([torch.randn(20), torch.tensor([1e3, -1e6, torch.inf, torch.nan])])
+    kinds = torch.float8_e4m3fn, torch.float8_e5m2
+
+    def f(x: Any) -> Any:
+        small = [torch.cat([x.to(kind), x.to(kind)[:3]]) for kind in kinds]
+        return [*small, *(y.float() * 2 + 1 for y in small)]
+
+    found, expected = (list(g(x)) for g in (compiled(f), f))
+    check([y.float() for y in found], [y.float() for y in expected])
+    assert [y.dtype for y in found] == [y.dtype for y in expected]
+    assert not eager_ops()
+
+
+def test_what_may_fail_and_is_not_read_is_no_result() -> None:
+    def f(x: Any) -> Any:
+        return torch.func.jacrev(lambda v: v.sin() * v.sum())(x)
+
+    x = torch.randn(4)
+    check([compiled(f)(x)], [f(x)])
+    assert not eager_ops()
+
+
+def test_results_of_pytorchs_lie_as_the_graph_says() -> None:
+    """`linalg.inv` says rows and gives columns; compiled code behind it reads them as said."""
+
+    def f(x: Any) -> Any:
+        y = torch.linalg.inv((x * 2).sin() + 3 * torch.eye(4))
+        return (y * y.exp()).tanh() + x, y.cumsum(1)
+
+    x = torch.randn(4, 4)
+    check(compiled(f)(x)[:1], f(x)[:1])
+    torch.testing.assert_close(compiled(f)(x)[1], f(x)[1], rtol=1e-4, atol=1e-4)
+
+
+def test_dropout_of_axes_in_another_order_cuts_no_piece() -> None:
+    def f(x: Any) -> Any:
+        return torch.nn.functional.dropout(x.mT.sin(), 0.4).exp() * 2
+
+    x = torch.randn(5, 6, requires_grad=True)
+    found = []
+    for function in (f, compiled(f)):
+        torch.manual_seed(7)
+        y = function(x)
+        found.append([y, *torch.autograd.grad(y.sum(), x), torch.rand(3)])
+    check(*found)
+    assert {report.pieces for report in mlc.torch.report()} == {1}
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16", "int32", "complex64"])

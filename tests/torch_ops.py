@@ -125,7 +125,66 @@ def attention(q: Any, k: Any, v: Any, m: Any) -> list[Any]:
     attend = F.scaled_dot_product_attention
     return [
         attend(q, k, v), attend(q, k, v, is_causal=True), attend(q, k, v, attn_mask=m),
-        attend(q, k, v, attn_mask=m > 0, scale=0.3),
+        attend(q, k, v, attn_mask=m > 0, scale=0.3), attend(q, k[:, :1], v[:, :1], enable_gqa=True),
+    ]  # fmt: skip
+
+
+def further_pools(x: Any, lines: Any) -> list[Any]:
+    """Windows that differ from one another, and padding that counts or not."""
+    return [
+        F.adaptive_avg_pool2d(x, (3, 5)), F.adaptive_avg_pool2d(x, (9, 1)),
+        F.adaptive_avg_pool1d(lines, 3), F.adaptive_avg_pool3d(x, (3, 2, 7)),
+        *F.adaptive_max_pool2d(x, (3, 5), return_indices=True), F.adaptive_max_pool1d(lines, 3),
+        F.adaptive_max_pool3d(x, (3, 2, 7)), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+        F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, divisor_override=5),
+        F.pad(x, (1, 2, 0, 1), mode="replicate"), F.pad(lines, (1, 2), mode="replicate"),
+    ]  # fmt: skip
+
+
+def spectra(x: Any, y: Any) -> list[Any]:
+    z = torch.complex(x, y)
+    return [
+        z.abs(), z.angle(), torch.view_as_real(z * torch.polar(x.abs(), y)),
+        torch.view_as_real(z.conj() @ torch.complex(y, x).mT), torch.linalg.vector_norm(z),
+        torch.view_as_complex(torch.stack([x, y], -1)).imag, z.conj().imag, torch.sgn(z).real,
+        torch.fft.fft(x).abs(), torch.fft.rfft(x, norm="ortho").real, torch.fft.fft2(z).imag,
+        torch.fft.irfft(torch.fft.rfft(x), norm="forward"), torch.fft.ifft(z, dim=0).real,
+        torch.view_as_real(torch.stft(x, 4, 2, window=torch.hann_window(4), return_complex=True)),
+    ]  # fmt: skip
+
+
+def samples(x: Any, places: Any, a: Any, b: Any, weights: Any) -> list[Any]:
+    modes = [("bilinear", "zeros"), ("nearest", "border"), ("bicubic", "reflection")]
+    return [
+        *(F.grid_sample(x, places, m, around, align_corners=m != "nearest") for m, around in modes),
+        *(torch.cdist(a, b, order) for order in (0.0, 1.0, 2.0, 3.0, torch.inf)),
+        torch.cdist(a, a), F.pdist(a), F.bilinear(a, a, weights),
+    ]  # fmt: skip
+
+
+def bags(table: Any, weights: Any, i: Any, starts: Any) -> list[Any]:
+    each = [(mode, padding) for mode in ("sum", "mean") for padding in (None, 2)]
+    return [
+        *(F.embedding_bag(i, table, starts, mode=m, padding_idx=p) for m, p in each),
+        F.embedding_bag(i, table, starts, mode="sum", per_sample_weights=weights),
+        F.embedding_bag(i, table, starts, mode="mean", include_last_offset=True),
+        F.embedding(i, table, scale_grad_by_freq=True),
+    ]  # fmt: skip
+
+
+def scatters(x: Any, y: Any, i: Any) -> list[Any]:
+    ways = [(how, own) for how in ("sum", "mean", "amax", "amin", "prod") for own in (True, False)]
+    table = x[0].sort()[0]
+    return [
+        *(x.scatter_reduce(1, i, y, how, include_self=own) for how, own in ways),
+        x.masked_scatter(y > 0, y), x.put(i[0], y[0]), x.put(i[0], y[0], accumulate=True),
+        torch.diagonal_scatter(x, y[0, :3], 1), x.unfold(1, 3, 2), x.unfold(0, 2, 1),
+        torch.searchsorted(table, y), torch.bucketize(y, table, right=True),
+        torch.tril_indices(3, 4, 1), torch.triu_indices(4, 3), torch.addbmm(x, x[None], y[None]),
+        torch.gcd(i, i.flip(0)), torch.lcm(i, i.flip(0)), torch.lgamma(x.abs() + 1),
+        torch.digamma(x.abs().detach() + 1),
+        x.round(decimals=1), (x * 99).round(decimals=-1), x.sum().scatter(0, i[0, 0] * 0, 2.0),
+        x.sum().topk(1)[0],
     ]  # fmt: skip
 
 
@@ -152,5 +211,22 @@ FAMILIES = {
         lambda: [floats(2, 4, 8, 8), floats(4, 4, 3, 3), floats(4), floats(4, 1, 3, 3)],
     ),
     "pools": (pools, lambda: [floats(2, 4, 8, 8), floats(4)]),
+    "further pools": (further_pools, lambda: [floats(2, 4, 8, 8), floats(2, 3, 7)]),
+    "spectra": (spectra, lambda: [floats(4, 8), floats(4, 8)]),
+    "samples": (
+        samples,
+        lambda: [
+            floats(1, 2, 5, 6),
+            torch.rand(1, 4, 3, 2) * 2.4 - 1.2,
+            floats(5, 3),
+            floats(4, 3),
+            floats(2, 3, 3),
+        ],
+    ),
+    "bags": (
+        bags,
+        lambda: [floats(9, 4), floats(8), below(9, 8), torch.tensor([0, 3, 3, 8])],
+    ),
+    "scatters": (scatters, lambda: [floats(4, 4), floats(4, 4), below(4, 4, 4)]),
     "attention": (attention, lambda: [*(floats(2, 2, 5, 8) for _ in range(3)), floats(5, 5)]),
 }

@@ -7,11 +7,20 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from mlc.frontend.importers.fx import elementwise, layers, reduce, shape, windows
+from mlc.frontend.importers.fx import (
+    control,
+    elementwise,
+    layers,
+    reduce,
+    sampling,
+    shape,
+    spectra,
+    windows,
+)
 from mlc.frontend.importers.fx.graph import compiled
 from mlc.frontend.importers.fx.run import ROWS, op_name
 
-_FAMILIES = (elementwise, layers, reduce, shape, windows)
+_FAMILIES = (control, elementwise, layers, reduce, sampling, shape, spectra, windows)
 """Whose import fills `ROWS`."""
 
 
@@ -40,12 +49,8 @@ def compile_fx(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[.
 def _compiler(name: str) -> Callable[..., Any]:
     def compile_graph(module: Any, inputs: Sequence[Any]) -> Any:
         call = compiled(module, name)
-
-        def run(arguments: list[Any]) -> Any:
-            return call(arguments)
-
-        run._boxed_call = True  # pyright: ignore[reportFunctionMemberAccess]
-        return run
+        call._boxed_call = True  # pyright: ignore[reportFunctionMemberAccess]
+        return call
 
     return compile_graph
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from mlc.frontend.importers.fx.forms import form_of
 from mlc.frontend.importers.fx.run import At, row
 
 Array = Any
@@ -23,10 +24,13 @@ def draw_mask(sizes: Sequence[int], rate: float) -> Any:
     return torch.empty(sizes, dtype=torch.bool).bernoulli_(1 - rate)
 
 
-def draw_mask_as(sizes: Sequence[int], rate: float, dtype: Any, device: Any) -> Any:
-    """The same on a GPU, where the bits are those of a dropout of such a tensor."""
+def draw_mask_as(
+    sizes: Sequence[int], strides: Sequence[int], rate: float, dtype: Any, device: Any
+) -> Any:
+    """The same on a GPU, or in another order: the bits are those of a dropout of such a tensor."""
     torch = import_module("torch")
-    return torch.native_dropout(torch.ones(sizes, dtype=dtype, device=device), rate, True)[1]
+    whole = torch.empty_strided(sizes, strides, dtype=dtype, device=device).fill_(1)
+    return torch.native_dropout(whole, rate, True)[1]
 
 
 def dropped(x: Any, mask: Any, rate: float) -> Any:
@@ -50,17 +54,19 @@ def with_masks_first(module: Any) -> None:
             continue
         x, rate, *_ = node.args
         found, mask = node.meta["val"]
-        if all(isinstance(n, int) for n in mask.shape) and mask.is_contiguous():
+        dense = form.dense and not form.thin if (form := form_of(mask)) else False
+        if dense and all(isinstance(n, int) for n in mask.shape):
             _take_apart(module.graph, node, x, rate, found, mask)
 
 
 def _take_apart(graph: Any, node: Node, x: Node, rate: float, found: Any, mask: Any) -> None:
     said = {k: v for k, v in node.meta.items() if k != "val"}
     with graph.inserting_before(node):
-        if mask.device.type == "cpu":
+        if mask.device.type == "cpu" and mask.is_contiguous() and found.is_contiguous():
             drawn = graph.call_function(draw_mask, (tuple(mask.shape), rate))
         else:
-            drawn_as = tuple(mask.shape), rate, found.dtype, mask.device
+            laid = x.meta["val"]
+            drawn_as = tuple(mask.shape), laid.stride(), rate, found.dtype, mask.device
             drawn = graph.call_function(draw_mask_as, drawn_as)
         left = graph.call_function(dropped, (x, drawn, rate))
     drawn.meta, left.meta = {**said, "val": mask}, {**said, "val": found}

@@ -11,26 +11,29 @@ import numpy as np
 
 from mlc.frontend import nn
 from mlc.frontend.importers.fx.run import ROWS, At, row
-from mlc.frontend.numpy.elementwise_math import erf, erfc, rsqrt
+from mlc.frontend.numpy.creation import full
+from mlc.frontend.numpy.elementwise_math import erf, erfc, lgamma, rsqrt
+from mlc.frontend.transforms.derivatives import vjp
 
 Array = Any
 
 
 UNARY: dict[str, Callable[[Array], Array]] = {
-    "abs": np.abs, "neg": np.negative, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
+    "neg": np.negative, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
     "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
     "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "floor": np.floor, "ceil": np.ceil,
-    "trunc": np.trunc, "round": np.rint, "sign": np.sign, "sgn": np.sign,
+    "trunc": np.trunc,
     "reciprocal": lambda x: 1 / x, "rsqrt": rsqrt, "square": np.square, "erf": erf, "erfc": erfc,
     "sigmoid": nn.sigmoid, "relu": nn.relu, "silu": nn.silu, "hardswish": nn.hard_swish,
     "hardsigmoid": nn.hard_sigmoid, "relu6": nn.relu6, "mish": nn.mish,
-    "bitwise_not": np.invert, "angle": np.angle, "conj_physical": np.conj,
+    "lgamma": lgamma, "i0": np.i0, "bitwise_not": np.invert, "conj_physical": np.conj,
 }  # fmt: skip
 """Computed in the element type of the result."""
 
 TESTS: dict[str, Callable[[Array], Array]] = {
+    "abs": np.abs, "angle": np.angle,
     "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "logical_not": np.logical_not,
     "signbit": np.signbit, "real": np.real, "imag": np.imag,
     "clone": lambda x: x, "alias": lambda x: x, "detach": lambda x: x, "_to_copy": lambda x: x,
@@ -43,6 +46,7 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "mul": operator.mul, "remainder": np.remainder, "fmod": np.fmod, "maximum": np.maximum,
     "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "atan2": np.arctan2,
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "gcd": np.gcd, "lcm": np.lcm, "nextafter": np.nextafter,
     "copysign": np.copysign, "hypot": np.hypot, "pow": operator.pow,
     "bitwise_left_shift": operator.lshift, "bitwise_right_shift": operator.rshift,
     "__lshift__": operator.lshift, "__rshift__": operator.rshift,
@@ -90,6 +94,26 @@ ROWS.update(
     | {name: _compared(f) for name, f in COMPARED.items()}
     | {name: _logical(f) for name, f in LOGICAL.items()}
 )
+
+
+@row("digamma")
+def _digamma(at: At, x: Array) -> Array:
+    return vjp(lgamma, at.operand(x))[1](full(at.shape, 1, at.dtype))[0]
+
+
+@row("sign", "sgn")
+def _sign(at: At, x: Array) -> Array:
+    """As NumPy's, but 0 where x is no number."""
+    return np.where(x != x, 0, np.sign(x)).astype(at.dtype)
+
+
+@row("round")
+def _round(at: At, x: Array, *, decimals: int = 0) -> Array:
+    x = at.operand(x)
+    if not decimals:
+        return np.rint(x)
+    scale = 10 ** abs(decimals)
+    return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
 
 
 @row("add")

@@ -17,7 +17,7 @@ from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.trace.symbolic import as_size
 from mlc.lazy_dataclass import dataclass
 
-_ROWS = {f"torch.{row.numpy.name}": row for row in DTYPES if row.kind != "storage"}
+_ROWS = {f"torch.{row.numpy.name}": row for row in DTYPES}
 """PyTorch's element types, which have NumPy's names, as ours."""
 
 
@@ -121,18 +121,24 @@ class Form:
         return found
 
 
+def is_lazy(tensor: Any) -> bool:
+    """Whether a tensor's memory is the conjugate of it, or the negative."""
+    return tensor.is_neg() or tensor.is_conj()
+
+
 def form_of(tensor: Any) -> Form | None:
     """The form of a tensor of a graph's meta data; None where we do not take such tensors."""
     torch = import_module("torch")
     name = dtype_name(tensor.dtype)
     known = tensor.device.type in ("cpu", "cuda")
-    plain = tensor.layout is torch.strided and known and not tensor.is_neg()
-    if name is None or not plain or (tensor.dtype.is_complex and tensor.is_conj()):
+    if name is None or tensor.layout is not torch.strided or not known:
         return None
     dims = [dim_of(size) for size in tensor.shape]
     hints = [hint_of(size) for size in tensor.shape]
     steps = [hint_of(step) for step in tensor.stride()]
     if any(x is None for x in (*dims, *hints, *steps)):
+        return None
+    if is_lazy(tensor) and 0 in steps:  # which it loses with the lazy part
         return None
     return _form(name, tuple(dims), hints, steps, [dim_of(step) for step in tensor.stride()])  # pyright: ignore[reportArgumentType]
 

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from operator import itemgetter
 from typing import Any
 
 from mlc.frontend.importers.fx.dropout import with_masks_first
+from mlc.frontend.importers.fx.forms import hint_of
 from mlc.frontend.importers.fx.piece import Piece, size_now, size_said
 from mlc.frontend.importers.fx.reports import GraphReport, note
 from mlc.frontend.importers.fx.run import Refused, is_size
@@ -80,7 +81,7 @@ class Graph:
             direct = self._direct(self._steps[0][1])
             if direct is not None:
                 return direct
-        return self._run
+        return partial(self._run)  # of which PyTorch sets attributes
 
     def _direct(self, piece: Piece) -> Call | None:
         """One piece: its results and arguments are those of the graph."""
@@ -92,14 +93,13 @@ class Graph:
             known[n] if hasattr(n, "meta") else ("same", n) for n in self._results
         ]
         inputs = [self._places[n] for n in piece.inputs]
-        plain = self._results == piece.outputs
-        pick = _picker(inputs)
+        run, pick = piece.direct(), _picker(inputs)
+        if self._results == piece.outputs:
+            whole = inputs == list(range(len(self._places)))
+            return _of_all(run) if whole else _of_some(run, pick)
 
         def call(arguments: list[Any]) -> Any:
-            found = piece(pick(arguments), {})
-            if plain:
-                arguments.clear()
-                return found
+            found = run(pick(arguments))
             tables = {"made": found, "given": list(arguments)}
             arguments.clear()
             return [k if how == "same" else tables[how][k] for how, k in results]
@@ -112,7 +112,8 @@ class Graph:
         symbols = {s: read(values) for s, read in self._symbols.items()}
         for eager, piece in self._steps:
             for node in eager:
-                values[node] = self._by_torch(node, values, symbols)
+                found = self._by_torch(node, values, symbols)
+                values[node] = _as_said(found, node.meta.get("val"), symbols)
             if piece is not None:
                 tensors = [self._value(n, values, symbols) for n in piece.inputs]
                 made = piece(tensors, symbols)
@@ -140,6 +141,48 @@ class Graph:
                 found = getattr(found, part)
             return found
         return values[node]
+
+
+def _as_said(found: Any, said: Any, symbols: Symbols) -> Any:
+    """
+    What PyTorch has computed, with the strides that the graph says: compiled code relies on them,
+    and some ops of PyTorch's, `_fft_r2c` for one, lay their result otherwise than they say.
+    """
+    torch = import_module("torch")
+    if isinstance(said, tuple | list):
+        return [_as_said(part, of, symbols) for part, of in zip(found, said, strict=True)]
+    if not isinstance(said, torch.Tensor) or found.layout is not torch.strided:
+        return found
+    if any(hint_of(step) is None for step in said.stride()):  # data decide it
+        return found
+    strides = tuple(size_now(size_said(step), symbols) for step in said.stride())
+    pairs = zip(found.shape, found.stride(), strides, strict=True)
+    if not found.numel() or all(n == 1 or step == wanted for n, step, wanted in pairs):
+        return found
+    made = torch.empty_strided(found.shape, strides, dtype=found.dtype, device=found.device)
+    return made.copy_(found)
+
+
+def _of_all(run: Call) -> Call:
+    """A graph whose arguments and results are those of its piece, in their order."""
+
+    def call(arguments: list[Any]) -> Any:
+        found = run(arguments)
+        arguments.clear()
+        return found
+
+    return call
+
+
+def _of_some(run: Call, pick: Callable[[list[Any]], list[Any]]) -> Call:
+    """The same, of some arguments or in another order."""
+
+    def call(arguments: list[Any]) -> Any:
+        found = run(pick(arguments))
+        arguments.clear()
+        return found
+
+    return call
 
 
 def _picker(places: Sequence[int]) -> Callable[[list[Any]], list[Any]]:

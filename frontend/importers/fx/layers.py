@@ -113,6 +113,16 @@ def _batch_norm_training(
 # attention
 
 
+def _for_all_heads(q: Array, x: Array) -> Array:
+    """Keys, or values, of fewer heads than queries have: each serves several in a row."""
+    if x.shape[1] == q.shape[1]:
+        return x
+    *lead, heads, length, width = x.shape
+    each = q.shape[1] // heads
+    wide = np.broadcast_to(x[:, :, None], (*lead, heads, each, length, width))
+    return wide.reshape((*lead, heads * each, length, width))
+
+
 def _scores(q: Array, k: Array, mask: Array, causal: bool, scale: Any) -> Array:
     scores = (q * (scale or q.shape[-1] ** -0.5)) @ np.swapaxes(k, -1, -2)
     if causal:
@@ -124,6 +134,7 @@ def _scores(q: Array, k: Array, mask: Array, causal: bool, scale: Any) -> Array:
 
 
 def _attention(q: Array, k: Array, v: Array, mask: Array, causal: bool, scale: Any) -> Array:
+    k, v = _for_all_heads(q, k), _for_all_heads(q, v)
     scores = _scores(q, k, mask, causal, scale)
     if mask is None:
         return nn.softmax(scores, -1) @ v
@@ -139,8 +150,10 @@ def _flash(
 ) -> tuple[Array, Array]:  # fmt: skip
     if rate:
         raise at.refuse("attention with dropout")
-    total = nn.logsumexp(_scores(q, k, attn_mask, causal, scale), -1) if at.uses(1) else None
-    return _attention(q, k, v, attn_mask, causal, scale), total
+    found, total = _attention(q, k, v, attn_mask, causal, scale), None
+    if at.uses(1):
+        total = nn.logsumexp(_scores(q, _for_all_heads(q, k), attn_mask, causal, scale), -1)
+    return found, total
 
 
 @row("_scaled_dot_product_flash_attention_for_cpu_backward")

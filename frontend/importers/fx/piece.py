@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from itertools import accumulate
@@ -18,8 +18,8 @@ from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.call.specialisation import near
 from mlc.frontend.importers.fx.devices import DeviceEntry, aligned, one_device
-from mlc.frontend.importers.fx.forms import Form, dim_of, form_of, hint_of
-from mlc.frontend.importers.fx.run import Refused, Run, is_size, symbols_in
+from mlc.frontend.importers.fx.forms import Form, dim_of, form_of, hint_of, is_lazy
+from mlc.frontend.importers.fx.run import Refused, Run, is_graph, is_size, symbols_in
 from mlc.frontend.importers.fx.stages import is_store
 from mlc.runtime.pointers import PointerEntry, packed
 
@@ -45,7 +45,7 @@ class Piece:
                 other
                 for node in nodes
                 for other in node.all_input_nodes
-                if other not in inside and not is_size(other)
+                if other not in inside and not is_size(other) and not is_graph(other)
             )
         )
         self.outputs = list(outside)
@@ -54,7 +54,7 @@ class Piece:
         self.results = [_form(node) for node in self.outputs]
         self.written = [self.inputs.index(n.args[0]) for n in self.stores]
         for k, node in zip(self.written, self.stores, strict=True):
-            if self.forms[k].thin or not self.forms[k].dense:
+            if self.forms[k].thin or not self.forms[k].dense or is_lazy(node.args[0].meta["val"]):
                 raise Refused(node, "a write to an argument whose strides leave gaps")
         self.lowered = self._lower()
 
@@ -86,7 +86,8 @@ class Piece:
         if len(signature.args) != len(self.forms) + len(self.extra) or executable.captured:
             raise CompilerBug("a piece of a graph captures arrays; expected none")
         written = [spec.alias_of for spec in signature.results]
-        made, self._in_place = written[: len(self.outputs)], written[len(self.outputs) :]
+        count = len(written) - len(self.written)
+        made, self._in_place = written[:count], written[count:]
         if made != [None] * len(made) or sorted(self.written) != self._in_place:
             raise CompilerBug(f"a piece of a graph writes {written}; expected {self.written}")
         self.executable = executable
@@ -101,10 +102,14 @@ class Piece:
         else:
             entry, results = executable.entry, len(signature.results)
             self._entry = PointerEntry(entry, len(signature.args), results)
+        said = [node.meta["val"] for node in self.inputs]
+        self._lazy = [k for k, value in enumerate(said) if is_lazy(value)]
         self._copied = [k for k, form in enumerate(self.forms) if not form.dense]
         self._gaps = [k for k, form in enumerate(self.results) if not form.dense]
         self._made = [_Made(node.meta["val"], form.dense)
                       for node, form in zip(self.outputs, self.results, strict=True)]  # fmt: skip
+        # what may fail and no result needs makes a number more: nobody reads it
+        self._checks = [((), (), torch.int64)] * (count - len(self.outputs))
         self._plans: dict[tuple[int, ...], Plan] = {}
         self._fixed = None if self.symbols else self._plan({})
 
@@ -125,6 +130,8 @@ class Piece:
 
     def __call__(self, tensors: list[Tensor], symbols: Mapping[str, int]) -> list[Tensor]:
         """The results, for tensors in the order of `inputs`."""
+        for k in self._lazy:
+            tensors[k] = tensors[k].resolve_conj().resolve_neg()
         for k in self._copied:
             tensors[k] = tensors[k].contiguous()
         moved = aligned(tensors) if self._on_gpu else ()
@@ -141,7 +148,24 @@ class Piece:
                 tensor.copy_(tensors[k])
         for k in self._gaps:
             results[k] = self._made[k].spread(results[k], symbols)
+        if self._checks:
+            del results[len(self.outputs) :]
         return results
+
+    def direct(self) -> Callable[[list[Tensor]], list[Tensor]]:
+        """`__call__` for a graph without open sizes; nothing is asked that is known."""
+        odd = (self._lazy, self._copied, self._gaps, self.written, self.extra, self._checks)
+        if self._fixed is None or self._on_gpu or any(odd):
+            return lambda tensors: self(tensors, {})
+        (sizes, shapes), entry, address = self._fixed, self._entry, self._data_ptr
+        make = _empty_on_cpu()
+
+        def call(tensors: list[Tensor]) -> list[Tensor]:
+            results = [make(size, step, kind) for size, step, kind in shapes]
+            entry(map(address, tensors), sizes, map(address, results))
+            return results
+
+        return call
 
     def _plan(self, symbols: Mapping[str, int]) -> Plan:
         """
@@ -157,7 +181,10 @@ class Piece:
         sizes = packed([symbols[s] for s in self.symbols])
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
-        plan = self._plans[key] = sizes, [made.shape(symbols) for made in self._made]
+        plan = self._plans[key] = (
+            sizes,
+            [*(made.shape(symbols) for made in self._made), *self._checks],
+        )
         return plan
 
 
@@ -187,6 +214,13 @@ class _Made:
                 place, found = place.narrow(axis, 0, 1), found.narrow(axis, 0, 1)
         place.copy_(found)
         return result
+
+
+def _empty_on_cpu() -> Callable[..., Tensor]:
+    """`torch.empty_strided` of sizes, strides and a type: the quick form that inductor takes."""
+    torch = import_module("torch")
+    quick = getattr(getattr(torch._C._dynamo, "guards", None), "_empty_strided_cpu", None)
+    return quick or (lambda size, step, kind: torch.empty_strided(size, step, dtype=kind))
 
 
 def size_said(size: Any) -> Any:

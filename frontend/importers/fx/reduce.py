@@ -76,7 +76,7 @@ def _var(
 
 @row("linalg_vector_norm")
 def _norm(at: At, x: Array, order: Any = 2, axes: Any = None, keepdim: bool = False) -> Array:
-    x, where = np.abs(x.astype(at.dtype)), axes_of(x, axes)
+    x, where = np.abs(x).astype(at.dtype), axes_of(x, axes)
     if order in (float("inf"), float("-inf")):
         return (x.max if order > 0 else x.min)(axis=where, keepdims=keepdim)
     if order == 0:
@@ -112,10 +112,29 @@ def _sort(at: At, x: Array, *given: Any, stable: Any = None, dim: int = -1,
 @row("topk")
 def _topk(at: At, x: Array, count: int, axis: int = -1, largest: bool = True,
           ordered: bool = True) -> tuple[Array, Array]:  # fmt: skip
+    if not x.ndim:
+        return x, full((), 0, np.int64)
     if largest:
         return top_k(x, count, axis)
     places = np.take(np.argsort(x, axis=axis, kind="stable"), arange(count), axis)
     return np.take_along_axis(x, places, axis), places
+
+
+@row("searchsorted")
+def _searchsorted(
+    at: At, line: Array, x: Array, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Array = None,
+) -> Array:  # fmt: skip
+    if sorter is not None or line.ndim != 1:
+        raise at.refuse("a search in other than one sorted line")
+    return np.searchsorted(line, x, side="right" if right or side == "right" else "left")
+
+
+@row("bucketize")
+def _bucketize(
+    at: At, x: Array, line: Array, *, out_int32: bool = False, right: bool = False
+) -> Array:
+    return np.searchsorted(line, x, side="right" if right else "left")
 
 
 # products
@@ -130,6 +149,12 @@ def _product(at: At, x: Array, y: Array) -> Array:
 def _linear(at: At, x: Array, w: Array, bias: Array = None) -> Array:
     found = x @ w.T
     return found if bias is None else found + bias
+
+
+@row("addbmm")
+def _add_products(at: At, c: Array, x: Array, y: Array, *, beta: Any = 1, alpha: Any = 1) -> Array:
+    found = np.einsum("bij,bjk->ik", x, y) * alpha
+    return found if beta == 0 else found + c * beta
 
 
 @row("addmm", "baddbmm", "addmv")

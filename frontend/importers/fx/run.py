@@ -9,9 +9,11 @@ from importlib import import_module
 from operator import getitem
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import numpy_dtype as row_of
 from mlc.dialects.errors import CompilerBug, MlcError
 from mlc.frontend.errors import SpecialiseSignal
 from mlc.frontend.importers.fx.forms import (
@@ -22,7 +24,8 @@ from mlc.frontend.importers.fx.forms import (
     numpy_dtype,
 )
 from mlc.frontend.numpy.shaping import part
-from mlc.frontend.numpy.values import strong
+from mlc.frontend.numpy.values import constant as static
+from mlc.frontend.numpy.values import result, strong
 from mlc.frontend.trace.symbolic import as_size
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -63,7 +66,26 @@ def row(*names: str) -> Callable[[Row], Row]:
 def op_name(target: Any) -> str:
     """``add`` of ``aten.add.Tensor``; nothing for what is called and is no op."""
     text = str(target)
-    return text.split(".")[1] if text.startswith(OURS) else getattr(target, "mlc_row", "")
+    if text.startswith(OURS):
+        name = text.split(".")[1]
+        copies = import_module("torch").Tag.view_copy in getattr(target, "tags", ())
+        return name.removesuffix("_copy") if copies and name not in ROWS else name
+    if isinstance(target, import_module("torch")._ops.HigherOrderOperator):
+        return f"higher_order.{text}"
+    return getattr(target, "mlc_row", "")
+
+
+def is_graph(node: Node) -> bool:
+    """Whether a node is the graph of a branch or of a trip, for an op of control flow."""
+    return isinstance(graph_of(node), import_module("torch").fx.GraphModule)
+
+
+def graph_of(node: Node) -> Any:
+    """What a node names in its graph's module; None for nodes of other kinds."""
+    found = node.graph.owning_module if node.op == "get_attr" else None
+    for name in node.target.split(".") if found is not None else ():
+        found = getattr(found, name)
+    return found
 
 
 def name_of(node: Node) -> str:
@@ -110,7 +132,7 @@ class At:
             return x
         dtype = self.dtype if dtype is None else dtype
         x = agreed(x, [dim_of(size) for size in self.values[0].shape])
-        return x if x.dtype == dtype else x.astype(dtype)
+        return converted(x, dtype)
 
     def common(self) -> np.dtype[Any]:
         """The element type in which two operands meet."""
@@ -145,12 +167,23 @@ def is_known(node: Node) -> bool:
         return is_known(node.args[0])
     if name_of(node) not in ROWS:
         return False
-    beside = [n for n in node.all_input_nodes if not is_size(n)]
-    return all(
+    beside = [n for n in node.all_input_nodes if not is_size(n) and not is_graph(n)]
+    inner = [graph_of(n) for n in node.all_input_nodes if is_graph(n)]
+    return all(map(_is_known_graph, inner)) and all(
         t is None or (isinstance(t, torch.Tensor) and form_of(t) is not None)
         for n in (node, *beside)
         for t in values_of(n)
     )
+
+
+def _is_known_graph(graph: Any) -> bool:
+    """Whether all of a branch or a trip can be compiled: its arguments are its only tensors."""
+    nodes = [n for n in graph.graph.nodes if n.op not in ("placeholder", "output")]
+    return all(is_size(n) or is_graph(n) or is_known(n) for n in nodes)
+
+
+_OF_ROWS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a row ends with that has not thought of some arguments: these are PyTorch's."""
 
 
 class Run:
@@ -168,14 +201,18 @@ class Run:
                 if isinstance(error, CompilerBug):
                     raise
                 raise Refused(node, str(error).partition("\n")[0]) from error
+            except Refused as error:  # of a node in a graph of control flow
+                raise Refused(node, error.why) from error
+            except _OF_ROWS as error:
+                raise Refused(node, f"{type(error).__name__}: {error}") from error
 
     def _node(self, node: Node) -> Any:
         if node.target is getitem:
             return self.values[node.args[0]][node.args[1]]
         at = At(node)
         function = ROWS[at.name]
-        arguments = [self._value(x, node) for x in node.args]
-        options = {k: self._value(x, node) for k, x in node.kwargs.items() if k not in _DROPPED}
+        arguments = [self.value(x, node) for x in node.args]
+        options = {k: self.value(x, node) for k, x in node.kwargs.items() if k not in _DROPPED}
         try:
             bound = inspect.signature(function).bind(at, *arguments, **options)
         except TypeError as error:
@@ -186,12 +223,14 @@ class Run:
             return tuple(_checked(node, x, t) for x, t in zip(found, at.values, strict=True))
         return _checked(node, found, at.values[0])
 
-    def _value(self, x: Any, node: Node) -> Any:
+    def value(self, x: Any, node: Node) -> Any:
         """An argument: traced arrays and sizes in the place of nodes."""
         if isinstance(x, list | tuple):
-            return [self._value(part, node) for part in x]
+            return [self.value(part, node) for part in x]
         if not hasattr(x, "meta"):
             return numpy_dtype(x) if dtype_name(x) is not None and not isinstance(x, str) else x
+        if is_graph(x):
+            return graph_of(x)
         if not is_size(x):
             return self.values[x]
         dim = dim_of(x.meta["val"])
@@ -228,7 +267,22 @@ def _checked(node: Node, found: Any, wanted: Any) -> Any:
     if found.dims != dims:
         shown = [", ".join(map(str, x)) for x in (dims, found.dims)]
         raise CompilerBug(f"{node.target}: expected the shape ({shown[0]}), found ({shown[1]})")
-    return found if found.dtype == dtype else found.astype(dtype)
+    return converted(found, dtype)
+
+
+def converted(x: Array, dtype: np.dtype[Any]) -> Array:
+    """An array of another element type, as PyTorch converts."""
+    if x.dtype == dtype:
+        return x
+    if dtype == ml_dtypes.float8_e4m3fn:  # beyond the largest number is the largest
+        x = np.clip(x, -448, 448)
+    return x.astype(dtype)
+
+
+def constant(array: Any) -> Array:
+    """An array that is part of the program."""
+    made = np.asarray(array)
+    return result(static(made, row_of(made.dtype)))
 
 
 def symbols_in(nodes: Sequence[Node]) -> Iterator[Dim]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from mlc.dialects.dims import MOST
 from mlc.dialects.dtypes import is_real
 from mlc.frontend import nn
-from mlc.frontend.importers.fx.run import ROWS, At, agreed, row
+from mlc.frontend.importers.fx.run import ROWS, At, agreed, constant, row
 from mlc.frontend.numpy.creation import arange, full
 from mlc.frontend.trace.symbolic import as_dim
 from mlc.frontend.trace.tracer import Tracer
@@ -199,6 +200,12 @@ def _iota(at: At, length: Any, *, start: Any, step: Any, requires_grad: bool = F
     return _line(at, start, step)
 
 
+@row("tril_indices", "triu_indices")
+def _triangle(at: At, rows: int, columns: int, offset: int = 0) -> Array:
+    find = np.tril_indices if at.name == "tril_indices" else np.triu_indices
+    return constant(np.stack(find(rows, offset, columns)))
+
+
 # picks and writes
 
 
@@ -242,9 +249,90 @@ def _gather(at: At, x: Array, axis: int, index: Array, *, sparse_grad: bool = Fa
 
 @row("scatter", "scatter_add")
 def _scatter(at: At, x: Array, axis: int, index: Array, values: Any) -> Array:
+    if not x.ndim:
+        index = index.reshape((1,))
+        values = values.reshape((1,)) if isinstance(values, Tracer) else values
+        return _scatter(at, x.reshape((1,)), 0, index, values).reshape(())
     if isinstance(values, Tracer) and values.ndim:
         values = values[tuple(slice(0, n) for n in index.shape)]
     return _put(x, _grid(x, axis, index), values, accumulate=at.name == "scatter_add")
+
+
+_REDUCED = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum,
+            "amin": np.minimum}  # fmt: skip
+
+
+@row("scatter_reduce")
+def _scatter_reduce(
+    at: At, x: Array, axis: int, index: Array, values: Array, how: str, *, include_self: bool = True
+) -> Array:
+    if not x.ndim:
+        raise at.refuse("a scatter into a number")
+    where = _grid(x, axis, index)
+    values = values[tuple(slice(0, n) for n in index.shape)]
+    counts = full(x.shape, 1 if include_self else 0, np.int64)
+    np.add.at(counts, where, 1)
+    found = x.copy()
+    if not include_self:
+        found[where] = _neutral(how, x.dtype)
+    _REDUCED[how].at(found, where, values)
+    if how != "mean":
+        return found
+    counts = np.maximum(counts, 1).astype(x.dtype)
+    return found / counts if is_real(x.dtype) else found // counts
+
+
+def _neutral(how: str, dtype: np.dtype[Any]) -> Any:
+    """What changes no result of a scatter."""
+    if how not in ("amax", "amin"):
+        return int(how == "prod")
+    if is_real(dtype):
+        return -np.inf if how == "amax" else np.inf
+    limits = np.iinfo(dtype)
+    return limits.min if how == "amax" else limits.max
+
+
+@row("masked_scatter")
+def _masked_scatter(at: At, x: Array, mask: Array, source: Array) -> Array:
+    mask = np.broadcast_to(mask, x.shape)
+    return np.where(mask, source.reshape(-1)[_number(mask)].reshape(x.shape), x)
+
+
+def _number(mask: Array) -> Array:
+    """For each place of a mask how many are chosen before it."""
+    return np.maximum(np.cumsum(mask.reshape(-1).astype(np.int64)) - 1, 0)
+
+
+@row("masked_scatter_backward")
+def _masked_scatter_backward(at: At, g: Array, mask: Array, sizes: Sequence[Any]) -> Array:
+    mask = np.broadcast_to(mask, g.shape)
+    found = full((prod(at.shape),), 0, at.dtype)
+    np.add.at(found, _number(mask), np.where(mask, g, 0).reshape(-1))
+    return found.reshape(at.shape)
+
+
+@row("put")
+def _put_flat(at: At, x: Array, index: Array, values: Array, accumulate: bool = False) -> Array:
+    flat, where = x.reshape(-1), (index.reshape(-1),)
+    return _put(flat, where, values.reshape(-1), accumulate=accumulate).reshape(at.shape)
+
+
+@row("diagonal_scatter")
+def _diagonal_scatter(
+    at: At, x: Array, part: Array, offset: int = 0, first: int = 0, second: int = 1
+) -> Array:
+    numbers = arange(part.shape[-1])
+    row, column = numbers + max(0, -offset), numbers + max(0, offset)
+    turned = np.moveaxis(x, (first, second), (-2, -1))
+    return np.moveaxis(_put(turned, (..., row, column), part), (-2, -1), (first, second))
+
+
+@row("unfold")
+def _unfold(at: At, x: Array, axis: int, size: int, step: int) -> Array:
+    """Windows along an axis, their elements as a last one."""
+    count = at.shape[axis % x.ndim]
+    found = np.take(x, arange(count)[:, None] * step + arange(size), axis % x.ndim)
+    return np.moveaxis(found, axis % x.ndim + 1, -1)
 
 
 @row("embedding")
@@ -257,7 +345,9 @@ def _embedding_backward(
     at: At, g: Array, ids: Array, count: Any, padding: int, by_count: bool
 ) -> Array:
     if by_count:
-        raise at.refuse("scale_grad_by_freq")
+        counts = full((count,), 0, np.int64)
+        np.add.at(counts, ids, 1)
+        g = g / counts[ids][..., None].astype(g.dtype)
     if padding >= 0:
         g = np.where((ids == padding)[..., None], 0, g).astype(g.dtype)
     _, pull = vjp(lambda w: nn.embedding(w, ids), full(at.shape, 0, at.dtype))

@@ -13,7 +13,7 @@ import numpy as np
 
 from mlc.dialects.dtypes import is_real
 from mlc.frontend import nn
-from mlc.frontend.importers.fx.run import At, row
+from mlc.frontend.importers.fx.run import At, constant, row
 from mlc.frontend.numpy.creation import arange
 from mlc.frontend.trace.kinds import is_series
 from mlc.frontend.transforms.derivatives import vjp
@@ -131,7 +131,10 @@ def _largest(at: At, x: Array, rank: int, found: Array, said: Any) -> Array:
     return best[0]
 
 
-@row("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
+@row(
+    "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward",
+    "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward",
+)  # fmt: skip
 def _max_pool_backward(at: At, g: Array, x: Array, *options: Any) -> Array:
     """The pull-back of the elements at the places that the way there has found."""
     places, lead = options[-1], x.shape[: x.ndim - _rank(at)]
@@ -162,9 +165,24 @@ def _average_of(
     with_padding: bool = True, divisor: Any = None,
 ) -> Callable[[Array], Array]:  # fmt: skip
     rank = _rank(at)
-    if ceil and with_padding and any(_each(padding, rank)):
-        raise at.refuse("an average with ceil_mode that counts padding")
+    if divisor is None and ceil and with_padding and any(_each(padding, rank)):
+        return _averaged_to_the_end(rank, _pooled(rank, window, stride, padding, 1, ceil))
     return _averaged(rank, window, stride, padding, ceil, with_padding, divisor)
+
+
+def _averaged_to_the_end(rank: int, said: dict[str, Any]) -> Callable[[Array], Array]:
+    """Padding counts, but not what a last window has behind it."""
+
+    def pool(x: Array) -> Array:
+        found = nn.reduce_window(x, "sum", **said)
+        for axis in range(rank):
+            window, stride, pad = (said[k][axis] for k in ("window", "stride", "padding"))
+            starts = arange(found.shape[2 + axis]) * stride
+            counts = np.minimum(starts + window, x.shape[2 + axis] + 2 * pad) - starts
+            found = found / counts.reshape((-1, *[1] * (rank - 1 - axis))).astype(x.dtype)
+        return found
+
+    return lambda x: _batched(pool, x, rank)
 
 
 @row("avg_pool2d", "avg_pool3d", "avg_pool1d")
@@ -177,23 +195,84 @@ def _avg_pool_backward(at: At, g: Array, x: Array, *options: Any) -> Array:
     return vjp(_average_of(at, *options), x)[1](g)[0]
 
 
-@row("_adaptive_avg_pool2d")
+@row("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
 def _adaptive_pool(at: At, x: Array, sizes: Sequence[int]) -> Array:
     return _adaptive(at, x.shape, sizes)(x)
 
 
-@row("_adaptive_avg_pool2d_backward")
+@row("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
 def _adaptive_pool_backward(at: At, g: Array, x: Array) -> Array:
-    return vjp(_adaptive(at, x.shape, g.shape[-2:]), x)[1](g)[0]
+    return vjp(_adaptive(at, x.shape, g.shape[-_rank(at) :]), x)[1](g)[0]
 
 
 def _adaptive(at: At, shape: Sequence[Any], sizes: Sequence[Any]) -> Callable[[Array], Array]:
-    space = shape[-2:]
+    rank = _rank(at)
+    space, axes = shape[-rank:], tuple(range(-rank, 0))
     if all(n == 1 for n in sizes):
-        return lambda x: x.mean((-2, -1), keepdims=True)
-    if not all(isinstance(n, int) for n in (*space, *sizes)) or any(
-        n % m for n, m in zip(space, sizes, strict=True)
-    ):
-        raise at.refuse("an adaptive pool whose windows differ")
-    window = tuple(n // m for n, m in zip(space, sizes, strict=True))
-    return _averaged(2, window)
+        return lambda x: x.mean(axes, keepdims=True)
+    if not all(isinstance(n, int) for n in (*space, *sizes)):
+        raise at.refuse("an adaptive pool of an image whose size varies")
+    if not any(n % m for n, m in zip(space, sizes, strict=True)):
+        return _averaged(rank, tuple(n // m for n, m in zip(space, sizes, strict=True)))
+
+    def pool(x: Array) -> Array:
+        for axis, n, m in zip(axes, space, sizes, strict=True):
+            x = np.moveaxis(np.moveaxis(x, axis, -1) @ _shares(n, m, at.dtype), -1, axis)
+        return x
+
+    return pool
+
+
+def _window(size: int, count: int, place: int) -> tuple[int, int]:
+    """Where a window of an adaptive pool begins and ends."""
+    return place * size // count, -(-(place + 1) * size // count)
+
+
+def _shares(size: int, count: int, dtype: Any) -> Array:
+    """What each element of an axis has of the mean of each window."""
+    found = np.zeros((size, count))
+    for place in range(count):
+        start, end = _window(size, count, place)
+        found[start:end, place] = 1 / (end - start)
+    return constant(found.astype(dtype))
+
+
+@row("adaptive_max_pool2d", "adaptive_max_pool3d")
+def _adaptive_max_pool(at: At, x: Array, sizes: Sequence[int]) -> tuple[Array, Array]:
+    """The largest of each window, and where in its image it is."""
+    rank = _rank(at)
+    space = x.shape[-rank:]
+    if not all(isinstance(n, int) for n in space):
+        raise at.refuse("an adaptive pool of an image whose size varies")
+    lead = x.ndim - rank
+    numbers = np.arange(prod(space)).reshape(space)
+    for axis, (n, m) in enumerate(zip(space, sizes, strict=True)):
+        ends = [_window(n, m, place) for place in range(m)]
+        most = max(end - start for start, end in ends)
+        # a shorter window has its last element again
+        inside = np.array([[min(start + k, end - 1) for k in range(most)] for start, end in ends])
+        numbers = np.take(numbers, inside, 2 * axis)
+        x = np.take(x, constant(inside), lead + 2 * axis)
+    order = [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)]
+    x = x.transpose([*range(lead), *(lead + k for k in order)])
+    x = x.reshape((*x.shape[: lead + rank], -1))
+    numbers = numbers.transpose(order).reshape((*sizes, -1))
+    if not at.uses(1):
+        return x.max(-1), None
+    best = np.argmax(x, -1)
+    wide = np.broadcast_to(constant(numbers), x.shape)
+    return x.max(-1), np.take_along_axis(wide, best[..., None], -1)[..., 0]
+
+
+@row("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")
+def _replication_backward(at: At, g: Array, x: Array, widths: Sequence[Any]) -> Array:
+    """The pull-back of picks of the nearest elements."""
+
+    def padded(x: Array) -> Array:
+        for k, (low, high) in enumerate(zip(widths[::2], widths[1::2], strict=True)):
+            size = x.shape[-1 - k]
+            places = np.clip(arange(size + low + high) - low, 0, size - 1)
+            x = np.take(x, places, x.ndim - 1 - k)
+        return x
+
+    return vjp(padded, x)[1](g)[0]

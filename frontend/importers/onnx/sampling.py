@@ -14,7 +14,7 @@ import numpy as np
 from mlc.frontend.importers.onnx.elementwise import scalar
 from mlc.frontend.importers.onnx.run import At, row, traced
 from mlc.frontend.importers.onnx.windows import Windows
-from mlc.frontend.numpy.creation import full
+from mlc.frontend.numpy.creation import arange, full
 from mlc.frontend.trace.loops import fori_loop, scan
 
 Array = Any
@@ -24,11 +24,14 @@ CUBIC = -0.75
 
 @row("GridSample")
 def _grid_sample(at: At, x: Array, grid: Array) -> Array:
-    """x: (N, C, *space), grid: (N, *out, axes), the last axis of x first; (N, C, *out)."""
     mode = str(at.get("mode", "linear"))
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
-    corners = bool(at.get("align_corners", 0))
-    around = at.get("padding_mode", "zeros")
+    around = str(at.get("padding_mode", "zeros"))
+    return grid_sample(x, grid, mode, around, bool(at.get("align_corners", 0)))
+
+
+def grid_sample(x: Array, grid: Array, mode: str, around: str, corners: bool) -> Array:
+    """x: (N, C, *space), grid: (N, *out, axes), the last axis of x first; (N, C, *out)."""
     space = x.shape[2:]
     places, ends = [], []
     for axis, n in enumerate(space):
@@ -43,7 +46,7 @@ def _grid_sample(at: At, x: Array, grid: Array) -> Array:
             v = _reflected(v, low, high)
         places.append(v)
         ends.append((low, high))
-    line = np.arange(x.shape[0]).reshape(-1, *[1] * (grid.ndim - 2))
+    line = arange(x.shape[0]).reshape((-1, *[1] * (grid.ndim - 2)))
     inner = np.moveaxis(traced(x), 1, -1)  # what belongs together lies together
     found = _between(inner, line, places, mode, around, ends)
     return np.moveaxis(found, -1, 1).astype(x.dtype)
@@ -112,7 +115,7 @@ def _taken(
             place = np.trunc(_reflected(i.astype(np.float64), *ends[axis])).astype(np.int64)
         clipped.append(np.clip(place, 0, n - 1))
     found = inner[(line, *clipped)]
-    return found if inside is None else np.where(inside[..., None], found, scalar(found, 0))
+    return found if inside is None else np.where(inside[..., None], found, 0)
 
 
 @row("DeformConv")
