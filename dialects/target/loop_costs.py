@@ -114,8 +114,7 @@ class LoopCosts:
     conflict_f64_cycles: float = 6.0
     """As `conflict_cycles`, of elements of eight bytes."""
     turned_f64_cycles: float = 0.5
-    """The same of elements of eight bytes, of which a vector holds half as many.
-    Source: as `source`."""
+    """As `turned_cycles`, of elements of eight bytes."""
 
     gathered_cycles: float = 1.5
     """An element at a computed position, checked. Source: as `source`."""
@@ -130,8 +129,9 @@ class LoopCosts:
     """Likewise of positions. Source: as `source`."""
 
     scan_cycles: float = 1.0
+    """An element of a running sum, of four bytes. Source: as `source`."""
     scan_f64_cycles: float = 1.0
-    """An element of a running sum: of four bytes, of eight. Source: as `source`."""
+    """As `scan_cycles`, of elements of eight bytes."""
 
     scatter_cycles: float = 2.2
     """An update. Source: as `source`."""

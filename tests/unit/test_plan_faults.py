@@ -171,7 +171,7 @@ def test_edited_rows_of_columns() -> None:
     assert "rows(8)" in text
     said = _said(text.replace(", axis 0", "", 1))
     assert any("neither rows nor columns are reduced together" in message for message in said)
-    text = planned(_row_totals, spec(3000, 1000), target="avx2").text("plan")
+    text = planned(_row_totals, spec(300, 200), target="avx2").text("plan")
     assert "rows(4)" in text
     said = _said(text.replace("rows(4)", "rows(3)", 1))
     assert any("expected a power of two, 8 at most" in message for message in said)
