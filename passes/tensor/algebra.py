@@ -38,7 +38,8 @@ def convert_widened(op: ConvertOp, b: Rewrite) -> SSAValue | None:
     if not isinstance(inner, ConvertOp) or not _holds(inner.source, inner.dtype):
         return None
     # out of range, floats saturate and integers wrap around
-    saturates = inner.source.is_integer and inner.dtype.is_inexact and op.dtype.is_integer
+    whole = inner.source.is_integer or inner.source.stores_integers
+    saturates = whole and inner.dtype.is_inexact and op.dtype.is_integer
     if saturates and not _holds(inner.source, op.dtype):
         return None
     if op.dtype is inner.source:
