@@ -208,38 +208,56 @@ def raising_frame(error: BaseException) -> FrameType | None:
 
 def site_at(code: CodeType, last_instruction: int) -> Site:
     """The expression at a bytecode offset."""
-    return _site_at(code, code.co_filename, last_instruction)
+    return _site_at(Same(code), last_instruction)
+
+
+class Same:
+    """
+    A code object as a key, by identity. Those of one text in two files are equal; and `==` of two
+    compares what is nested in them twice on each level, so it takes as long as 2**depth.
+    """
+
+    __slots__ = ("code",)
+
+    def __init__(self, code: CodeType) -> None:
+        self.code = code
+
+    def __hash__(self) -> int:
+        return id(self.code)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.code is other.code
 
 
 @lru_cache(maxsize=4096)
-def _site_at(code: CodeType, filename: str, last_instruction: int) -> Site:
-    """As `site_at`; code objects of one text in two files are equal, but for the file."""
-    line, _, column, end_column = _positions(code)[last_instruction // 2]
+def _site_at(same: Same, last_instruction: int) -> Site:
+    code = same.code
+    line, _, column, end_column = _positions(same)[last_instruction // 2]
     line = code.co_firstlineno if line is None else line
     start = 1 if column is None else column + 1
     return Site(
-        filename=filename,
+        filename=code.co_filename,
         line=line,
         column=start,
         end_column=start + 1 if end_column is None else end_column + 1,
-        target=_stored_name(code, last_instruction),
+        target=_stored_name(same, last_instruction),
         function=code.co_name,
     )
 
 
 @lru_cache(maxsize=64)
-def _positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
-    return list(code.co_positions())
+def _positions(same: Same) -> list[tuple[int | None, int | None, int | None, int | None]]:
+    return list(same.code.co_positions())
 
 
 @lru_cache(maxsize=64)
-def _bytecode(code: CodeType) -> bytes:
-    return code.co_code
+def _bytecode(same: Same) -> bytes:
+    return same.code.co_code
 
 
-def _stored_name(code: CodeType, last_instruction: int) -> str | None:
+def _stored_name(same: Same, last_instruction: int) -> str | None:
     """The variable that the instruction's result goes into, if the next one stores it."""
-    words = _bytecode(code)
+    code, words = same.code, _bytecode(same)
     at = last_instruction + 2
     while at < len(words) and words[at] == 0:  # inline cache entries
         at += 2

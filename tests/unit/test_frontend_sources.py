@@ -19,6 +19,7 @@ import pytest
 
 import mlc
 from mlc.frontend.trace.definitions import definition_of
+from mlc.frontend.trace.source import site_at
 from tests.unit.test_numpy_names import assert_same
 
 X = np.arange(1.0, 4.0)
@@ -112,3 +113,13 @@ def test_lambdas_of_one_line_are_told_apart() -> None:
     assert_same(mlc.compile(nested)(X), (X + 1) * 3)
     for function in (*pair, nested):
         assert definition_of(function.__code__) is not None
+
+
+def test_equal_codes_with_many_in_one_another_are_told_apart_at_once() -> None:
+    """`==` of such code objects takes as long as 2**depth: no cache asks for it."""
+    depth = 60
+    heads = [f"{' ' * k}def f():" for k in range(depth)]
+    text = "\n".join([*heads, f"{' ' * depth}return 1"])
+    codes = [compile(text, name, "exec") for name in ("one", "other")]
+    sites = [site_at(code.co_consts[0], 0) for code in codes]
+    assert [site.filename for site in sites] == ["one", "other"]
