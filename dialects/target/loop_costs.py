@@ -360,7 +360,7 @@ EMERALD_RAPIDS = replace(
     l3_line_s=10.5e-9,
     memory_line_s=16.5e-9,
     source="measured: a guest with two cores of a Xeon (Emerald Rapids, AVX-512), "
-    "busy, by `mlc machine --measure`; the other figures as masks, apart_cycles and those of f64 too",
+    "busy, by `mlc machine --measure`; the others, apart_cycles and those of f64 too, as masks",
 )
 
 ZEN4 = replace(
