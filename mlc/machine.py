@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -296,6 +297,15 @@ class TimedLoops:
 
     def row(self, target: CpuTarget) -> LoopCosts:
         """What loops take, of a machine whose rates and waits are measured."""
+        loops = self._functions(target)
+        for x in PROBES:
+            few, many = (self.programs[*given, x.dtype, x.kernel] for given in (x.few, x.many))
+            with_figure = partial(_with, loops, x.figure)
+            loops = with_figure(_figure(with_figure, few, many, target, getattr(loops, x.figure)))
+        return loops
+
+    def _functions(self, target: CpuTarget) -> LoopCosts:
+        """The machine's row with what functions take."""
         loops = target.loops
 
         def cycles(name: str, few: Timed, many: Timed) -> float:
@@ -310,16 +320,11 @@ class TimedLoops:
         }
         known = {name.removeprefix("mlc."): [*x] for name, x in loops.functions.items()} | found
         parts = (f"{name} {single:g} {double:g}" for name, (single, double) in known.items())
-        text = ", ".join(parts)
-        loops = replace(loops, function_cycles=text)
-        for x in PROBES:
+        return replace(loops, function_cycles=", ".join(parts))
 
-            def row(value: float, x: Probe = x, loops: LoopCosts = loops) -> LoopCosts:
-                return replace(loops, **{x.figure: value})
 
-            few, many = (self.programs[*given, x.dtype, x.kernel] for given in (x.few, x.many))
-            loops = row(_figure(row, few, many, target, getattr(loops, x.figure)))
-        return loops
+def _with(loops: LoopCosts, figure: str, value: float) -> LoopCosts:
+    return replace(loops, **{figure: value})
 
 
 def timed_loops() -> TimedLoops:

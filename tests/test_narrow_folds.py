@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.dialects.dtypes import F32, dtype_of
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.dtypes import F32
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.tiles import TilesOp
 from tests.plans import HOSTED, RUNNABLE, planned, spec
 from tests.sweeps import covering
@@ -113,7 +113,7 @@ def test_gradients_add_up_in_f32() -> None:
     heads = spec(HEADS, 1024, 64, dtype="bf16")
     levels = planned(weighed(causal), *(heads,) * 4, target="amx")
     (loop,) = both_ways(levels.plan())
-    assert {dtype_of(tensor_of(x).element_type) for x in loop.results} == {F32}
+    assert {element_dtype(x) for x in loop.results} == {F32}
 
 
 def test_products_are_those_of_16_bits() -> None:

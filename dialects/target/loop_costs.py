@@ -360,10 +360,58 @@ EMERALD_RAPIDS = replace(
     l3_line_s=10.5e-9,
     memory_line_s=16.5e-9,
     source="measured: a guest with two cores of a Xeon (Emerald Rapids, AVX-512), "
-    "busy, by `mlc machine --measure`; the other figures as masks",
+    "busy, by `mlc machine --measure`; the others, apart_cycles and those of f64 too, as masks",
 )
 
-LOOP_COSTS = {row.name: row for row in (ZEN3, MASKS, EMERALD_RAPIDS)}
+ZEN4 = replace(
+    MASKS,
+    name="zen4",
+    function_cycles=(
+        "div 3.2 5.9, sqrt 7.3 12.9, exp 6.4 9.3, log 6.2 10.5, log1p 10.9 14.3, tanh 12 27.5, "
+        "sin 10.5 26.5, cos 10.7 29.4"
+    ),
+    row_start_cycles=0.375,
+    vector_step_cycles=0.59,
+    masked_store_cycles=0.7,
+    masked_load_cycles=1.0,
+    reduce_step_cycles=1.9,
+    extreme_step_cycles=2.7,
+    fold_cycles=1.65,
+    extreme_fold_cycles=38.0,
+    joined_fold_cycles=1.95,
+    short_loop_cycles=4.6,
+    few_rows_vector_cycles=1.9,
+    many_rows_vector_cycles=2.0,
+    down_step_cycles=0.13,
+    iota_cycles=0.15,
+    strided_cycles=0.27,
+    apart_cycles=1.9,
+    conflict_cycles=2.7,
+    turned_cycles=0.22,
+    strided_f64_cycles=0.55,
+    apart_f64_cycles=1.6,
+    conflict_f64_cycles=5.9,
+    turned_f64_cycles=0.37,
+    gathered_cycles=1.5,
+    gathered_row_cycles=2.5,
+    sort_cycles=0.35,
+    argsort_cycles=1.8,
+    scan_cycles=2.0,
+    scan_f64_cycles=3.0,
+    add_latency_cycles=3.1,
+    num_waiting_ops=320,
+    tile_epilogue_factor=1.24,
+    l2_first_s=5.3e-9,
+    l3_first_s=57e-9,
+    memory_first_s=190e-9,
+    l2_line_s=1.6e-9,
+    l3_line_s=1.9e-9,
+    memory_line_s=12.5e-9,
+    source="measured: a guest with two cores of an EPYC (Zen 4, AVX-512), busy, by `mlc machine "
+    "--measure`; the other figures as masks",
+)
+
+LOOP_COSTS = {row.name: row for row in (ZEN3, MASKS, EMERALD_RAPIDS, ZEN4)}
 
 
 def loop_costs_for(num_mask_registers: int) -> LoopCosts:

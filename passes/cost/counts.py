@@ -79,8 +79,9 @@ def _numbers(op: ControlOp, block: Block) -> Iterator[SSAValue]:
     end = op.yielding()[-1]
     for k, value in enumerate(yield_of(end).values):
         made, carried = value.owner, op.carried_in(end)
-        is_sum = isinstance(made, AddOp) and any(_is_one(x) for x in made.operands)
-        if is_sum and k < len(carried) and carried[k] in made.operands:
+        if not isinstance(made, AddOp) or not any(_is_one(x) for x in made.operands):
+            continue
+        if k < len(carried) and carried[k] in made.operands:
             yield op.carried_in(block)[k]
 
 

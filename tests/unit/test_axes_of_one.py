@@ -65,7 +65,10 @@ def test_they_are_stored_in_vectors(f: Any, target: str) -> None:
 
 @pytest.mark.parametrize(("shape", "axis"), [((N, 1), 0), ((N, 1, 1), 0), ((1, N), 1), ((1, 1), 1)])
 def test_a_schedule_names_the_last_axis_of_several(shape: tuple[int, ...], axis: int) -> None:
-    step = mlc.compile(target="avx512", threads=1)(lambda x: np.exp(x) + 1)
+    def f(x: Any) -> Any:
+        return np.exp(x) + 1
+
+    step = mlc.compile(target="avx512", threads=1)(f)
     plan = step.lower(np.ones(shape, np.float32)).levels.plan()
     (kernel,) = (op for op in plan.walk() if isinstance(op, KernelOp))
     assert kernel.schedule is not None

@@ -282,8 +282,11 @@ def test_joined_pieces_that_stand_there_already_take_nothing() -> None:
 
 
 def test_symbols_are_typical_sizes_and_one_without_either_is_named() -> None:
+    def f(x: Any, w: Any) -> Any:
+        return np.tanh(x @ w)
+
     levels = (
-        mlc.compile(threads=1)(lambda x, w: np.tanh(x @ w))
+        mlc.compile(threads=1)(f)
         .lower(mlc.TensorSpec("N", 64, dtype="f32"), mlc.TensorSpec(64, "M", dtype="f32"))
         .levels
     )
@@ -297,14 +300,20 @@ def test_symbols_are_typical_sizes_and_one_without_either_is_named() -> None:
 
 
 def test_sizes_that_a_program_binds_are_their_largest_where_none_is_given() -> None:
-    low = mlc.compile(threads=1)(lambda x: np.exp(x[x > 0])).lower(mlc.TensorSpec("N", dtype="f64"))
+    def f(x: Any) -> Any:
+        return np.exp(x[x > 0])
+
+    low = mlc.compile(threads=1)(f).lower(mlc.TensorSpec("N", dtype="f64"))
     plan = low.levels.plan()
     found = [call_seconds(plan, machine(), {"N": n}) for n in (1_000, 1_000_000)]
     assert 0 < found[0] < found[1]
 
 
 def test_reports_take_the_sizes_that_a_program_says_it_mostly_has() -> None:
-    levels = mlc.compile(threads=1)(lambda x: x + 1).lower(mlc.TensorSpec("N", dtype="f32")).levels
+    def f(x: Any) -> Any:
+        return x + 1
+
+    levels = mlc.compile(threads=1)(f).lower(mlc.TensorSpec("N", dtype="f32")).levels
     assert levels.known_sizes({}) == {"N": 1024}
     module = levels.at_trace()
     module.attributes["mlc.typical"] = typical_attribute({"N": 7})

@@ -15,13 +15,13 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import shape_of, tensor_type
-from mlc.dialects.dtypes import F32, DType, dtype_of
+from mlc.dialects.dtypes import F32, DType
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.target.intrinsics import rows_of
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.create import full
-from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import ContractOp, Reduction
 from mlc.dialects.tensor.tile import TileOp
 from mlc.dialects.tensor.tiles import TilesOp
@@ -37,7 +37,7 @@ Rounds = Callable[[SSAValue, DType], SSAValue]
 
 def element_of(value: SSAValue) -> DType:
     """The dtype of a tensor's elements."""
-    return dtype_of(tensor_of(value).element_type)
+    return element_dtype(value)
 
 
 def is_widened(op: TensorOp) -> bool:
