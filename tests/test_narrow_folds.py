@@ -16,7 +16,7 @@ from tests.plans import HOSTED, RUNNABLE, planned, spec
 from tests.sweeps import covering
 from tests.test_attention_in_tiles import below_diagonal, entropies, masked, trips, weighed, written
 from tests.test_both_ways import HEADS, both_ways
-from tests.test_fusion import Program, biased, causal, plain_attention, randoms
+from tests.test_fusion import RNG, Program, biased, causal, plain_attention, randoms
 
 BF16: Any = ml_dtypes.bfloat16
 DTYPES: dict[str, Any] = {"bf16": BF16, "f16": np.float16}
@@ -232,6 +232,29 @@ def test_what_the_program_rounds_stays_rounded() -> None:
     assert set(unrounded(x, y)) == {3000}
     loops = [op for op in compiled.lower(x, y).levels.plan().walk() if isinstance(op, TilesOp)]
     assert loops
+
+
+def told(x: Any, y: Any) -> Any:
+    """What depends on how values lie in 16 bits: overflow, neighbours, signs, bits."""
+    s = x @ y.T
+    large = s * x.dtype.type(8192) * x.dtype.type(8)
+    bits = s.view(np.int16).astype(np.int32)
+    following = np.nextafter(s, np.abs(large))
+    finite, infinite = np.isfinite(large), np.isinf(large)
+    sums = finite.sum(axis=-1), infinite.sum(axis=-1), np.signbit(s).sum(axis=-1), bits.sum(axis=-1)
+    return *sums, following.max(axis=-1)
+
+
+@pytest.mark.parametrize("dtype", list(DTYPES))
+def test_what_tells_how_values_lie_sees_rounded_ones(dtype: str) -> None:
+    x, y = (RNG.integers(-2, 3, (n, 16)).astype(DTYPES[dtype]) for n in (512, 8192))
+    compiled: Any = mlc.compile(told)
+    with np.errstate(over="ignore"):
+        wants = compiled.reference(x, y)
+    loops = [op for op in compiled.lower(x, y).levels.plan().walk() if isinstance(op, TilesOp)]
+    assert loops
+    for found, want in zip(compiled(x, y), wants, strict=True):
+        np.testing.assert_array_equal(found, want)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

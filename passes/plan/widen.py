@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
@@ -12,7 +13,7 @@ from mlc.dialects.dtypes import BF16, F16, F32, DType
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.bitwise import BitcastOp
-from mlc.dialects.tensor.comparison import ConvertOp
+from mlc.dialects.tensor.comparison import CompareOp, ConvertOp
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.create import ConstantOp, full
 from mlc.dialects.tensor.elementwise import Elementwise
@@ -73,7 +74,14 @@ def _gains(kernel: KernelOp) -> bool:
 def computes(op: Operation) -> bool:
     """Whether an op's results of 16 bits are rounded for its dtype alone."""
     known = isinstance(op, Elementwise | ReduceOp | ContractOp)
-    return known and not isinstance(op, (ConvertOp, *OF_BITS))
+    return known and not isinstance(op, (ConvertOp, *OF_BITS)) and not _tells_infinities(op)
+
+
+def _tells_infinities(op: Operation) -> bool:
+    """Whether an op compares with infinity, as `isfinite` and `isinf` do: rounding may make it."""
+    if not isinstance(op, CompareOp) or not any(map(_is_narrow, op.operands)):
+        return False
+    return any((x := splat(operand)) is not None and np.isinf(x) for operand in op.operands)
 
 
 def _computing(kernel: KernelOp) -> list[TensorOp]:

@@ -42,6 +42,21 @@ func.func @rounded(%a: tensor<64xf16>, %b: tensor<64xf32>) -> (tensor<64xf16>, t
 
 // -----
 
+// So is what is compared with infinity, as NumPy's isfinite and isinf are written.
+// CHECK-LABEL: func.func @overflows
+// CHECK:         %[[E:.*]] = mlc.exp %{{.*}} : tensor<64xf32>
+// CHECK:         %[[H:.*]] = mlc.convert %[[E]] : tensor<64xf32> -> tensor<64xf16>
+// CHECK:         mlc.compare "lt" %[[H]], %{{.*}} : tensor<64xf16> -> tensor<64xi1>
+func.func @overflows(%a: tensor<64xf16>) -> tensor<64xi1> {
+  %0 = mlc.add %a, %a : tensor<64xf16>
+  %1 = mlc.exp %0 : tensor<64xf16>
+  %2 = mlc.constant dense<0x7C00> : tensor<64xf16>
+  %3 = mlc.compare "lt" %1, %2 : tensor<64xf16> -> tensor<64xi1>
+  func.return %3 : tensor<64xi1>
+}
+
+// -----
+
 // Nothing stays in a kernel of one op, and strict numerics round every op.
 // CHECK-LABEL: func.func @one
 // CHECK-NOT:     xf32>
