@@ -179,6 +179,24 @@ def test_arguments_are_written_in_place() -> None:
     assert not eager_ops()
 
 
+@pytest.mark.parametrize("layout", [lambda x: x, lambda x: x.t(), lambda x: x[::2, 1:]])
+def test_arguments_that_are_written_are_returned(layout: Any) -> None:
+    def f(cache: Any, count: Any, x: Any) -> Any:
+        cache.index_copy_(0, torch.tensor([1]), x)
+        return cache, cache.sum(0) * 2, count.add_(1), cache[1], (cache.sum() + count).exp().tanh()
+
+    whole = torch.randn(6, 6)
+    other = whole.clone()
+    counts, x = [torch.tensor(3), torch.tensor(3)], layout(whole).sum(0, keepdim=True) * 1
+    with torch.no_grad():
+        given = layout(other)
+        found = compiled(f)(given, counts[0], x)
+        check(found, f(layout(whole), counts[1], x))
+    assert found[0] is given
+    assert found[2] is counts[0]
+    check([other, counts[0]], [whole, counts[1]])
+
+
 def test_arguments_are_written_in_any_order() -> None:
     def f(a: Any, b: Any, c: Any) -> None:
         c.copy_(a.sum() + c * 2)
