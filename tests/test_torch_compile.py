@@ -100,15 +100,25 @@ def test_one_compilation_serves_all_lengths() -> None:
     assert len(mlc.torch.report()) == 1
 
 
-PYTORCHS = {"_local_scalar_dense", "native_dropout", "nonzero", "rand", "randn", "randperm"}
-"""Core ops that PyTorch runs: they draw random numbers, or give what data decide."""
+PYTORCHS = {
+    "_local_scalar_dense",
+    "native_dropout",
+    "nonzero",
+    "rand",
+    "randn",
+    "randperm",
+    "resize_",
+}
+"""Core ops that PyTorch runs: they draw random numbers, give what data decide, or resize."""
 
 
 def test_every_core_op_has_a_row_or_is_taken_apart_or_is_pytorchs() -> None:
     from mlc.frontend.importers.fx.run import ROWS, op_name
 
     apart = torch._decomp.core_aten_decompositions()
-    packets = [getattr(torch.ops.aten, name) for name in dir(torch.ops.aten)]
+    schemas = (schema.name.partition("::") for schema in torch._C._jit_get_all_schemas())
+    names = sorted({name for family, _, name in schemas if family == "aten"})
+    packets = [getattr(torch.ops.aten, name, None) for name in names]
     ops = [getattr(p, o) for p in packets if hasattr(p, "overloads") for o in p.overloads()]
     core = [op for op in ops if torch.Tag.core in op.tags]
     rest = {op_name(op) for op in core if op not in apart and op_name(op) not in ROWS}
