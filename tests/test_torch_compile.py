@@ -100,15 +100,25 @@ def test_one_compilation_serves_all_lengths() -> None:
     assert len(mlc.torch.report()) == 1
 
 
-PYTORCHS = {"_local_scalar_dense", "native_dropout", "nonzero", "rand", "randn", "randperm"}
-"""Core ops that PyTorch runs: they draw random numbers, or give what data decide."""
+PYTORCHS = {
+    "_local_scalar_dense",
+    "native_dropout",
+    "nonzero",
+    "rand",
+    "randn",
+    "randperm",
+    "resize_",
+}
+"""Core ops that PyTorch runs: they draw random numbers, give what data decide, or resize."""
 
 
 def test_every_core_op_has_a_row_or_is_taken_apart_or_is_pytorchs() -> None:
     from mlc.frontend.importers.fx.run import ROWS, op_name
 
     apart = torch._decomp.core_aten_decompositions()
-    packets = [getattr(torch.ops.aten, name) for name in dir(torch.ops.aten)]
+    schemas = (schema.name.partition("::") for schema in torch._C._jit_get_all_schemas())
+    names = sorted({name for family, _, name in schemas if family == "aten"})
+    packets = [getattr(torch.ops.aten, name, None) for name in names]
     ops = [getattr(p, o) for p in packets if hasattr(p, "overloads") for o in p.overloads()]
     core = [op for op in ops if torch.Tag.core in op.tags]
     rest = {op_name(op) for op in core if op not in apart and op_name(op) not in ROWS}
@@ -177,6 +187,24 @@ def test_arguments_are_written_in_place() -> None:
     check(other, given)
     assert [x.data_ptr() for x in other] == places
     assert not eager_ops()
+
+
+@pytest.mark.parametrize("layout", [lambda x: x, lambda x: x.t(), lambda x: x[::2, 1:]])
+def test_arguments_that_are_written_are_returned(layout: Any) -> None:
+    def f(cache: Any, count: Any, x: Any) -> Any:
+        cache.index_copy_(0, torch.tensor([1]), x)
+        return cache, cache.sum(0) * 2, count.add_(1), cache[1], (cache.sum() + count).exp().tanh()
+
+    whole = torch.randn(6, 6)
+    other = whole.clone()
+    counts, x = [torch.tensor(3), torch.tensor(3)], layout(whole).sum(0, keepdim=True) * 1
+    with torch.no_grad():
+        given = layout(other)
+        found = compiled(f)(given, counts[0], x)
+        check(found, f(layout(whole), counts[1], x))
+    assert found[0] is given
+    assert found[2] is counts[0]
+    check([other, counts[0]], [whole, counts[1]])
 
 
 def test_arguments_are_written_in_any_order() -> None:

@@ -58,7 +58,7 @@ class Graph:
         self._nodes = list(module.graph.nodes)
         self._places = {n: k for k, n in enumerate(n for n in self._nodes if n.op == "placeholder")}
         (output,) = (n for n in self._nodes if n.op == "output")
-        self._results = list(output.args[0])
+        self._results = [_returned(x) for x in output.args[0]]
         self._symbols = _symbols(list(self._places))
         self._sizes = {n: size_said(n.meta["val"]) for n in self._nodes if is_size(n)}
         wanted = {n for n in self._results if hasattr(n, "meta")}
@@ -141,6 +141,11 @@ class Graph:
                 found = getattr(found, part)
             return found
         return values[node]
+
+
+def _returned(result: Any) -> Any:
+    """A result of a graph: for a store to an argument, that argument."""
+    return result.args[0] if hasattr(result, "meta") and is_store(result) else result
 
 
 def _as_said(found: Any, said: Any, symbols: Symbols) -> Any:
