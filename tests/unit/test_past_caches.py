@@ -13,7 +13,7 @@ import pytest
 
 import mlc
 from mlc.passes.plan.tiling import past_caches
-from tests.plans import planned, spec
+from tests.plans import RUNNABLE, planned, spec
 
 Array = Any
 WORD = "nontemporal(50331648)"  # level 3 of the machine avx512, less than 8 MiB for each of 8 cores
@@ -94,8 +94,8 @@ def test_tiles_of_what_leaves_the_caches() -> None:
 def test_values_of_tiles(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(past_caches, "SHARE_BYTES", 0)
     r = np.random.default_rng(0)
-    x, g = r.random((515, 256), dtype=np.float32), r.random(256, dtype=np.float32)
-    f = mlc.compile(threads=threads)(normed)
+    x, g = r.random((2063, 512), dtype=np.float32), r.random(512, dtype=np.float32)
+    f = mlc.compile(threads=threads, target=RUNNABLE)(normed)
     np.testing.assert_allclose(f(x, g), normed(x, g), rtol=1e-5, atol=1e-6)
     text = f.lower(x, g).text("plan")
     assert "mlc.tiles" in text

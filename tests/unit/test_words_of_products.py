@@ -52,6 +52,10 @@ def product(a: Any, b: Any) -> Any:
     return a @ b
 
 
+def transposed_product(a: Any, b: Any) -> Any:
+    return a.T @ b
+
+
 def _multiplies(kernel: KernelOp) -> bool:
     return any(isinstance(op, Product) for op in kernel.block.ops)
 
@@ -360,7 +364,7 @@ def test_workers_of_many_cores_take_blocks_one_by_one(m: int, n: int, k: int) ->
 @pytest.mark.parametrize("target", ["avx2", "avx512", "amx", "neon"])
 def test_a_transposed_factor_is_copied_once_for_blocks_that_workers_take(target: str) -> None:
     """Where it is copied for each block of columns, it is so often."""
-    words = words_of(lambda a, b: a.T @ b, spec(1024, 1024), spec(1024, 1024), target=target)
+    words = words_of(transposed_product, spec(1024, 1024), spec(1024, 1024), target=target)
     assert isinstance(words[0], Pack)
     assert (words[0].operand, words[0].team) == ("a", True)
     assert isinstance(words[1], Block)
