@@ -247,3 +247,8 @@ def places(x: Any) -> Any:
     y[found] += 1
     table[found, 0] = 5.0
     return x[found], y, table[found], table[0, found]
+
+
+@program((X,), (-X,), (V([-1.0, -2.0]),))
+def from_a_generator(x: Any) -> Any:
+    return np.fromiter((v * 2 for v in x if v > 0), float), np.fromiter(map(abs, x), np.float32)

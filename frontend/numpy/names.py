@@ -37,7 +37,7 @@ REFUSED: dict[str, str] = {
         "matrix asmatrix bmat recarray record poly1d character flexible void ma rec polynomial"
         " strings char"
     ),
-    "its results are Python objects": "frompyfunc object_ str_ bytes_ fromiter",
+    "its results are Python objects": "frompyfunc object_ str_ bytes_",
     "there is no such dtype here": (
         "longdouble clongdouble float128 complex256 float96 complex192"
     ),
