@@ -236,3 +236,19 @@ def slices_by_values(x: Any, k: Any) -> Any:
 def sizes_by_masks(x: Any, m: Any) -> Any:
     x[m] = np.arange(m.sum())
     return x, np.zeros(m.sum()) + x[m]
+
+
+@program((X,), (-X,), (V([-1.0, -2.0]),))
+def places(x: Any) -> Any:
+    found, y, table = [], x.copy(), np.outer(x, x)
+    for k in range(len(x)):
+        if x[k] > 0:
+            found.append(k)
+    y[found] += 1
+    table[found, 0] = 5.0
+    return x[found], y, table[found], table[0, found]
+
+
+@program((X,), (-X,), (V([-1.0, -2.0]),))
+def from_a_generator(x: Any) -> Any:
+    return np.fromiter((v * 2 for v in x if v > 0), float), np.fromiter(map(abs, x), np.float32)

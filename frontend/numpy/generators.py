@@ -5,17 +5,22 @@ while the function is traced. Every call has these numbers, as it has in Python.
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mlc.frontend import numpy as mnp
 from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.python_numbers import item
 from mlc.frontend.numpy.values import lift, result
 from mlc.frontend.trace.captures import holds_tracer
+from mlc.frontend.trace.draws import REMEDY, Drawn, table_for
 from mlc.frontend.trace.kinds import is_array, is_tuple
+from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
@@ -47,30 +52,61 @@ class SeededGenerator:
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
         self._scope = here().scopes[-1]
+        self.spent = False
+        here().draws.streams.append(self)
+
+    @property
+    def state(self) -> Any:
+        """Where it is in its stream."""
+        return self._generator.bit_generator.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._generator.bit_generator.state = state
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method: Any = getattr(self._generator, name)
+        getattr(self._generator, name)  # else its AttributeError
 
         def draw(*args: Any, **kwargs: Any) -> Any:
-            if here().scopes[-1] is not self._scope:
-                raise located(
-                    NotSupportedError,
-                    f"{name}: the generator is made outside the loop or branch that draws from it,"
-                    " which is traced once.",
-                    remedy="Draw all numbers before, rng.random((trips, n)), and take row k.",
-                )
             if name in _OF_ARRAYS and args and isinstance(args[0], Tracer):
-                return _OF_ARRAYS[name](self._generator, *args, **kwargs)
+                return _OF_ARRAYS[name](partial(self._draw, name), *args, **kwargs)
             if name in _SCALED and holds_tracer([*args, *kwargs.values()]):
-                return _SCALED[name](self._generator, *args, **kwargs)
+                return _SCALED[name](partial(self._draw, name), *args, **kwargs)
             args, kwargs = _known(args), {key: _known(value) for key, value in kwargs.items()}
             if holds_tracer([*args, *kwargs.values()]):
                 message = f"rng.{name}: an argument is traced, and NumPy draws while compiling."
                 remedy = "Draw standard numbers, and scale and shift them: mu + sigma * rng.…"
                 raise located(NotSupportedError, message, remedy=remedy)
-            return _traced(method(*args, **kwargs))
+            return self._draw(name, lambda stream: getattr(stream, name)(*args, **kwargs))
 
         return draw
+
+    def _draw(self, name: str, how: Draw) -> Any:
+        """What NumPy draws here: now, or in loops of the program for all trips once these stand."""
+        trace = here()
+        loops = None if self.spent else trace.draws.loops(trace.scopes, self._scope)
+        if loops is None and trace.trial is None:
+            message = (
+                "a loop before, which values end, decides what is drawn here."
+                if self.spent
+                else "the generator is made outside the loop or branch that draws from it, which is"
+                " traced once, and values decide how often."
+            )
+            raise located(NotSupportedError, f"{name}: {message}", remedy=REMEDY)
+        if not loops:
+            return _traced(how(self._generator))
+        sample = how(copy.deepcopy(self._generator))
+        table = table_for(loops, sample)
+        loops[-1].drawn.append(Drawn(lambda: how(self._generator), table))
+        loops[-1].streams.append(self)
+        held = trace.hidden_argument(table, HiddenInput(object_path(table, f"rng.{name}")))
+        row = held[tuple(x.place for x in loops)]
+        pythons = isinstance(sample, bool | int | float) and not isinstance(sample, np.generic)
+        return item(row) if pythons else result(row.value)
+
+
+Draw = Callable[[Any], Any]
+Drawing = Callable[[Draw], Any]
 
 
 def _known(value: Any) -> Any:
@@ -93,20 +129,19 @@ def _size_of(size: Any, *parameters: Any) -> Any:
     return np.broadcast_shapes(*(tuple(map(operator.index, shape)) for shape in shapes)) or None
 
 
-def _normal(
-    generator: np.random.Generator, loc: Any = 0.0, scale: Any = 1.0, size: Any = None
-) -> Any:
-    return loc + scale * _traced(generator.standard_normal(_size_of(size, loc, scale)))
+def _normal(draw: Drawing, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+    size = _size_of(size, loc, scale)
+    return loc + scale * draw(lambda stream: stream.standard_normal(size))
 
 
-def _uniform(
-    generator: np.random.Generator, low: Any = 0.0, high: Any = 1.0, size: Any = None
-) -> Any:
-    return low + (high - low) * _traced(generator.random(_size_of(size, low, high)))
+def _uniform(draw: Drawing, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+    size = _size_of(size, low, high)
+    return low + (high - low) * draw(lambda stream: stream.random(size))
 
 
-def _exponential(generator: np.random.Generator, scale: Any = 1.0, size: Any = None) -> Any:
-    return scale * _traced(generator.standard_exponential(_size_of(size, scale)))
+def _exponential(draw: Drawing, scale: Any = 1.0, size: Any = None) -> Any:
+    size = _size_of(size, scale)
+    return scale * draw(lambda stream: stream.standard_exponential(size))
 
 
 _SCALED: dict[str, Any] = {"normal": _normal, "uniform": _uniform, "exponential": _exponential}
@@ -118,22 +153,27 @@ def _traced(drawn: Any) -> Any:
     return result(lift(drawn).value) if is_array(drawn) else drawn
 
 
-def _order(generator: np.random.Generator, x: Tracer, axis: int) -> Tracer:
-    order = np.arange(int(x.shape[axis]))
-    generator.shuffle(order)
-    return _traced(order)
+def _order(draw: Drawing, x: Tracer, axis: int) -> Tracer:
+    count = int(x.shape[axis])
+
+    def ordered(stream: np.random.Generator) -> Any:
+        order = np.arange(count)
+        stream.shuffle(order)
+        return order
+
+    return draw(ordered)
 
 
-def _shuffle(generator: np.random.Generator, x: Tracer, axis: int = 0) -> None:
-    mnp.write_all(x, mnp.take(x, _order(generator, x, axis), axis=axis), "shuffle")
+def _shuffle(draw: Drawing, x: Tracer, axis: int = 0) -> None:
+    mnp.write_all(x, mnp.take(x, _order(draw, x, axis), axis=axis), "shuffle")
 
 
-def _permutation(generator: np.random.Generator, x: Tracer, axis: int = 0) -> Tracer:
-    return mnp.take(x, _order(generator, x, axis), axis=axis)
+def _permutation(draw: Drawing, x: Tracer, axis: int = 0) -> Tracer:
+    return mnp.take(x, _order(draw, x, axis), axis=axis)
 
 
 def _choice(
-    generator: np.random.Generator,
+    draw: Drawing,
     a: Tracer,
     size: Any = None,
     replace: bool = True,
@@ -141,9 +181,12 @@ def _choice(
     axis: int = 0,
     shuffle: bool = True,
 ) -> Tracer:
-    choose: Any = generator.choice  # its stubs do not know every size
-    places: Any = choose(int(a.shape[axis]), size, replace, p, 0, shuffle)
-    return mnp.take(a, _traced(np.asarray(places)), axis=axis)
+    count = int(a.shape[axis])
+
+    def places(stream: Any) -> Any:  # its stubs do not know every size
+        return np.asarray(stream.choice(count, size, replace, p, 0, shuffle))
+
+    return mnp.take(a, draw(places), axis=axis)
 
 
 _OF_ARRAYS: dict[str, Any] = {

@@ -37,7 +37,7 @@ REFUSED: dict[str, str] = {
         "matrix asmatrix bmat recarray record poly1d character flexible void ma rec polynomial"
         " strings char"
     ),
-    "its results are Python objects": "frompyfunc object_ str_ bytes_ fromiter",
+    "its results are Python objects": "frompyfunc object_ str_ bytes_",
     "there is no such dtype here": (
         "longdouble clongdouble float128 complex256 float96 complex192"
     ),
@@ -183,7 +183,8 @@ What becomes of every public name of NumPy {version} in a compiled function. Mad
 - **Composed**: made of other names (`frontend/numpy/compositions/`), so derivatives, `mlc.vmap`,
   symbolic sizes and complex numbers are those of what it is made of.
 - **While tracing**: NumPy itself answers, of what is known when the function is compiled.
-  A generator whose seed is known there draws then: `np.random.default_rng(7)` in the function. One
+  A generator whose seed is known there draws then: `np.random.default_rng(7)` in the function; in
+  loops of the program, whose number of trips is known, for all of them, in NumPy's order. One
   from outside, and one without a seed, is refused; `mlc.random` has keys.
 - **Refused**: an error that names the line, for the reason that stands here.
 

@@ -27,7 +27,7 @@ from mlc.frontend.staging.journal import put_contents, touched
 from mlc.frontend.staging.options import is_number_or_array
 from mlc.frontend.staging.sized import cut, padded, room_for
 from mlc.frontend.trace.containers import REGISTERED, Structure, children_of, flatten, unflatten
-from mlc.frontend.trace.kinds import is_variants
+from mlc.frontend.trace.kinds import is_tuple, is_variants
 from mlc.frontend.trace.program_sizes import room_size
 from mlc.frontend.trace.symbolic import as_size, is_bound
 from mlc.frontend.trace.trace import here
@@ -428,6 +428,13 @@ def used_rows(held: Counted) -> Counted:
 def as_arrays(args: Sequence[Any]) -> list[Any]:
     """Arguments of a NumPy function: arrays in the place of such lists."""
     return [as_array(counted_of(x)) if is_counted(x) else x for x in args]
+
+
+def as_index(key: Any) -> Any:
+    """The index of an array, with arrays in the place of such lists."""
+    if is_tuple(key):
+        return tuple(as_arrays(key))
+    return as_array(counted_of(key)) if is_counted(key) else key
 
 
 def settled(obj: list[Any], total: int | None) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from mlc.frontend.staging.counted import is_counted
 from mlc.frontend.staging.items import items_of
 from mlc.frontend.staging.trials import FEW, MANY, MOST_SHORT
@@ -40,7 +42,7 @@ class Lazy:
         return call(function, (self._python(self._items), *args), kwargs)
 
 
-_GATHERING = (sum, min, max, list, tuple, sorted, set, any, all)
+_GATHERING = (sum, min, max, list, tuple, sorted, set, any, all, np.fromiter)
 
 
 def is_long(value: Any) -> bool:

@@ -56,6 +56,7 @@ from mlc.frontend.staging.untouched import no_trip
 from mlc.frontend.staging.variables import Body, Local
 from mlc.frontend.staging.walked import Listed, Unsteady, Walk, Walked, changed, listed
 from mlc.frontend.staging.whiles import While, staged
+from mlc.frontend.trace.draws import Trips
 from mlc.frontend.trace.effects import effects
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -241,12 +242,14 @@ class For:
             raise
 
     def _rolled(self, items: Items, local: list[Local]) -> Exit | None:
+        trips = Trips(here().draws, here().scopes[-1], items.count if items.known else 0)
         if self.leaving:
             place = Local("", CellType(0))
 
             @wraps(self.body)
             def trip() -> Exit | None:
-                code = self.body(items.at(place.get()))
+                with trips.trip(here().scopes[-1], place.get()):
+                    code = self.body(items.at(place.get()))
                 place.put(place.get() + 1)
                 return code
 
@@ -257,14 +260,19 @@ class For:
             runs = items.known and items.count > 0
             none = no_trip(place.get)
             _, state, possible = staged(variables, trip, test, True, runs, items.count, none)
+            trips.end(left=True)
             return finished(state, possible, False, self.otherwise, self.local)
         count, runs = lift(items.count).value, items.known and items.count > 0
 
         def step(arguments: Sequence[SSAValue]) -> None:
             index = arguments[0]
             index.name_hint = "i"
-            with here().bound.loop(here().scopes[-1], index, count, sliced=self.sliced):
-                item = items.at(Tracer(here(), index, weak=True))
+            block, number = here().scopes[-1], Tracer(here(), index, weak=True)
+            with (
+                here().bound.loop(block, index, count, sliced=self.sliced),
+                trips.trip(block, number),
+            ):
+                item = items.at(number)
                 self.body(item) if runs else exit_of(partial(self.body, item))
 
         code = code_of(self.body)
@@ -282,6 +290,7 @@ class For:
         check_slices(loop)
         here().b.insert(loop)
         put_results(rolled, loop.outs, None if runs else no_trip(lambda: items.count))
+        trips.end()
         return self.otherwise() if self.otherwise else None
 
     def _after_first_trip(self, items: Items, peel: Peel) -> Exit | None:

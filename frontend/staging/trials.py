@@ -99,7 +99,7 @@ def attempted(
     """
     block = Block()
     put_back = saved(local)
-    with journaled(block) as journal:
+    with here().draws.once(here().scopes[-1], block), journaled(block) as journal:
         code = exit_of(body)
     if fits(code):
         keep(block, journal)
@@ -134,9 +134,11 @@ def saved(local: Sequence[Local]) -> Callable[[], None]:
     """What gives the variables the values again that they have now; what is said since is not."""
     before = [variable.get() for variable in local]
     said, trace = dict(here().unrolled), here()
+    put_draws_back = trace.draws.saved()
 
     def put_back() -> None:
         trace.unrolled = said
+        put_draws_back()
         for variable, value in zip(local, before, strict=True):
             variable.put(value)
 
@@ -239,7 +241,7 @@ def kept_loop(
     block = Block()
     put_back = saved(local)
     try:
-        with journaled(block) as journal:
+        with here().draws.once(here().scopes[-1], block), journaled(block) as journal:
             code = roll()
         lost = [v.name for v in local if v.name in read and isinstance(v.get(), Undecided)]
         long = before is not None and _is_long(block, before)
@@ -327,20 +329,32 @@ def in_trips(op: Operation, counts: Callable[[Operation], bool] = lambda _: True
 
 
 def _is_elementwise(block: Block) -> bool:
-    """Whether what loops make of the trips before is elementwise, and they compute arrays."""
-    changing = set[SSAValue]()
+    """
+    Whether what loops make of the trips before is elementwise, and they compute arrays; and no trip
+    computes something of its own that is not, such as a sort, which would be a kernel each.
+    """
+    changing, own = set[SSAValue](), set[SSAValue]()
     arrays = False
     for op in (x for loop in block.ops if isinstance(loop, ForOp | WhileOp) for x in loop.walk()):
         if isinstance(op, ForOp | WhileOp):
             changing.update(x for inner in op.blocks for x in op.carried_in(inner))
+            own.update(x for inner in op.blocks for x in inner.args)
         arrays |= any(product(shape_of(x.type)).constant != 1 for x in op.results)
+        varies = not own.isdisjoint(op.operands)
+        own.update(op.results if varies else ())
         if changing.isdisjoint(op.operands):
+            if varies and not (_moves(op) or _is_of_elements(op)):
+                return False
             continue
         named = [x for x in written_out(op) if x is not op] if isinstance(op, FunctionUse) else [op]
         if not all(map(_is_of_elements, named)):
             return False
         changing.update(op.results)
     return arrays
+
+
+def _moves(op: Operation) -> bool:
+    return isinstance(op, TensorOp) and (op.MOVES or op.IS_FREE)
 
 
 def _is_of_elements(op: Operation) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 
 from mlc.frontend.errors import NotSupportedError, located, misfit
 from mlc.frontend.numpy.registry import RANDOM_REMEDY, implementation_of, subscript_of
-from mlc.frontend.staging.counted import as_arrays, is_counted
+from mlc.frontend.staging.counted import as_arrays, as_index, is_counted
 from mlc.frontend.staging.flow import Flow
 from mlc.frontend.staging.lazy import Lazy, stays_loop
 from mlc.frontend.staging.list_methods import method_of, read, spread, unpacked
@@ -111,6 +111,8 @@ class Access(Flow):
         """obj[key]"""
         if is_variants(obj) or is_variants(key):
             return of_options(self.item, (obj, key), {})
+        if isinstance(obj, Tracer) or is_array(obj):
+            key = as_index(key)
         if isinstance(obj, Tracer):
             return obj[key]
         if is_array(obj) and holds_tracer(key):
@@ -156,7 +158,8 @@ class Access(Flow):
 
     def element(self, obj: Any, key: Any) -> stores.Place:
         """obj[key], where it is written."""
-        return stores.ElementPlace(self, narrowed(obj), narrowed(key))
+        obj, key = narrowed(obj), narrowed(key)
+        return stores.ElementPlace(self, obj, as_index(key) if isinstance(obj, Tracer) else key)
 
     def in_place(self, obj: Any, value: Any, adds: bool) -> Any:
         """The value of `obj += value` and its like, which change a collection."""

@@ -37,6 +37,7 @@ from mlc.frontend.errors import (
     relocated,
 )
 from mlc.frontend.trace.bound import BoundSizes
+from mlc.frontend.trace.draws import Draws
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.source import Site, user_site
 from mlc.lazy_dataclass import dataclass
@@ -119,6 +120,7 @@ class Trace:
         self.staging: object = None
         self.functions: list[FunctionType] = []  # of the user, that run, innermost last
         self.effects: object = None  # what a call does beside its results
+        self.draws = Draws()
         self.derivatives = 0  # how many derivatives are being taken of what is traced
         self.examples = 0  # how many times what is traced is to be run for many examples
         self.twins: list[tuple[Any, tuple[Any, ...]]] = []  # what may be one of others

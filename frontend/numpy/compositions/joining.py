@@ -15,7 +15,7 @@ from mlc.frontend import numpy as mnp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.registry import composed
 from mlc.frontend.numpy.shaping import normal_axis
-from mlc.frontend.numpy.values import lift, strong
+from mlc.frontend.numpy.values import is_operand, lift, strong
 from mlc.frontend.trace.kinds import is_array, is_series, is_slice
 from mlc.frontend.trace.known import known_array
 from mlc.frontend.trace.trace import here
@@ -239,6 +239,20 @@ def asfortranarray(a: Operand, dtype: Any = None, *, like: Any = None) -> Tracer
 def require(a: Operand, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Tracer:
     """The value as an array."""
     return mnp.asarray(a, dtype)
+
+
+@composed(np.fromiter)
+def fromiter(iter: Any, dtype: Any, count: int = -1, *, like: Any = None) -> Tracer:  # noqa: A002
+    """The elements that something gives, one after another."""
+    made = lift(iter) if is_operand(iter) else mnp.asarray([*iter], dtype)
+    if made.ndim != 1:
+        raise located(ShapeError, "setting an array element with a sequence.")
+    if count > made.shape[0]:
+        message = (
+            f"iterator too short: Expected {count} but iterator had only {made.shape[0]} items."
+        )
+        raise located(ShapeError, message)
+    return mnp.array(made if count < 0 else made[:count], dtype)
 
 
 @composed(np.copyto, writes=True)
