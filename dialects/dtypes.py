@@ -62,6 +62,13 @@ class DType:
         return self.kind == "storage" and isinstance(self.ir, IntegerType)
 
     @property
+    def bits(self) -> int:
+        """Of an element; those of less than a byte are its low ones."""
+        if self.stores_integers:
+            return (int(self.highest) - int(self.lowest)).bit_length()
+        return 4 if self.name.startswith("f4") else 8 * self.bytes
+
+    @property
     def register(self) -> Attribute:
         """The type below the tensor level: integers have no sign there, storage is its bits."""
         return IntegerType(8 * self.bytes) if self.kind in ("uint", "storage") else self.ir

@@ -81,6 +81,8 @@ def test_arguments_of_another_type() -> None:
     ("body", "said"),
     [
         ("%0 = stablehlo.add %a, %zz : tensor<2x3xf32>", "m:2: found %zz, which nothing defines"),
+        ("%a = stablehlo.abs %a : tensor<2x3xf32>", "m:.*found %a, which is defined before"),
+        ("%0 = stablehlo.abs %a : ptensor<f32>", "m:2: found 'ptensor'; expected a type"),
         (
             "%0 = stablehlo.transpose %a, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<2x3xf32>",
             r"line 2: transpose.*shape \(3, 2\), its type says \(2, 3\)",

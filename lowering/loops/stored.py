@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType, f32, i8, i32
+from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dtypes import (
@@ -174,8 +174,7 @@ def encoded_integer(e: Lanes, value: SSAValue, dtype: DType, *, saturates: bool)
 
 
 def _low_bits(e: Lanes, wide: SSAValue, dtype: DType) -> SSAValue:
-    assert isinstance(dtype.ir, IntegerType)
-    away = e.constant(32 - dtype.ir.width.data, I32)
+    away = e.constant(32 - dtype.bits, I32)
     back = arith.ShRSIOp if dtype.lowest < 0 else arith.ShRUIOp
     return e.apply(back, e.apply(arith.ShLIOp, wide, away), away)
 

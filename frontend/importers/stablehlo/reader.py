@@ -125,6 +125,8 @@ class _Reader:
     # values ---------------------------------------------------------------------------------------
 
     def _is(self, value: str, kind: Kind) -> None:
+        if any(value in scope for scope in self.kinds):
+            self.t.fail(f"{value}, which is defined before", "another name")
         self.kinds[-1][value] = kind
 
     def _kind(self, value: str, line: int | None = None) -> Kind:
@@ -401,6 +403,7 @@ class _Reader:
         kinds = [t.a_type()]
         while t.takes(","):
             kinds.append(t.a_type())
+        self.kinds.append({})  # another loop may call its values the same
         for (inside, _), kind in zip(pairs, kinds, strict=True):
             self._is(inside, kind)
         if t.takes("attributes"):
@@ -410,6 +413,7 @@ class _Reader:
         condition = self._region(names)
         t.wants("do")
         body = self._region(names)
+        self.kinds.pop()
         operands = tuple(operand for _, operand in pairs)
         return Op(name, operands, (), tuple(kinds), line, {}, (condition, body))
 

@@ -42,6 +42,8 @@ _QUANTISED = re.compile(
 )
 NARROW = {"i2": 2, "i4": 4, "ui2": 2, "ui4": 4}
 """Integers that are narrower than a byte, and their bits."""
+_TYPE = re.compile(r"(tuple|complex|memref|vector|index|none|[su]?i\d+|tf32|b?f\d\w*)")
+"""Words that are types, or begin one."""
 DTYPES = {**ELEMENTS, "index": "i64", **{kind: f"{kind[0]}8" for kind in NARROW}}
 """StableHLO's element types -> ours: narrow integers are bytes that hold no more than they may."""
 
@@ -162,6 +164,8 @@ class Text:
         if self.takes("("):
             self.fail("a function's type", "a type")
         begin = self.start
+        if self.kind != "bang" and not _TYPE.fullmatch(self.token):
+            self.fail(self.found, "a type")
         self.next()
         if self.sees("<"):
             self.skip_brackets()
