@@ -330,7 +330,7 @@ CHOSEN = [
     Chosen("avx2", "i8", sums_of_integers, "madd_i16", ("b", "a")),
     Chosen("amx", "i8", sums_of_integers, "amx_s8", ("b",)),
     Chosen("amx", "i8", lhs_turned, "amx_s8", ("b", "a")),
-    Chosen("neon", "i8", lhs_turned, "dot_s8", ("b", "a")),
+    Chosen("neon", "i8", lhs_turned, "dot_s8", ("a", "b")),
     Chosen("neon", "i8", sums_of_integers, "dot_s8", ("b",)),
     Chosen("mmla", "i8", sums_of_integers, "mmla_s8", ("b", "a")),
     Chosen("avx2", "bf16", product, "fma", ("b", "a")),
