@@ -23,7 +23,7 @@ from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
 from mlc.frontend.call.arguments import Call, Parameters, addressable, row_of
 from mlc.frontend.call.counted import Axes, room, with_sizes
 from mlc.frontend.call.donation import Donations, donated_leaves, matched
-from mlc.frontend.call.remembered import remember_objects
+from mlc.frontend.call.remembered import guard_apart, remember_objects
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.exits import Fatal, fatal_error, value_of
@@ -32,7 +32,14 @@ from mlc.frontend.staging.variants import narrowed
 from mlc.frontend.trace import access
 from mlc.frontend.trace.captures import is_constant, is_iterator, used_up
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
-from mlc.frontend.trace.containers import Structure, flatten, leaf_count, unflatten
+from mlc.frontend.trace.containers import (
+    Made,
+    Structure,
+    first_places,
+    flatten,
+    rebuilt_like,
+    unflatten,
+)
 from mlc.frontend.trace.deferred import Chosen, Found, recipe_of, with_choices
 from mlc.frontend.trace.effects import Outcome, catches, concluded, may_begin_again
 from mlc.frontend.trace.kinds import is_array, is_one_of, is_scalar
@@ -153,12 +160,12 @@ class Program:
     def returned(self, values: Sequence[Any], held: Sequence[Any]) -> Any:
         """The user's result from the program's, and from `held`."""
         rest, objects = iter(values), iter(held)
-        made: dict[int, Any] = {}
+        made: Made = {}
         leaves = [_returned_leaf(leaf, rest, objects, made) for leaf in self.results]
         return unflatten(self.structure, leaves)
 
 
-def _returned_leaf(leaf: ResultLeaf, values: Any, held: Any, made: dict[int, Any]) -> Any:
+def _returned_leaf(leaf: ResultLeaf, values: Any, held: Any, made: Made) -> Any:
     if leaf.kind == "constant":
         return leaf.value
     if leaf.kind == "made":
@@ -228,10 +235,11 @@ def _traced(
     donated: Sequence[str],
 ) -> Program:
     """The program, while its trace is the current one."""
-    leaves, specs, inputs = _arguments(trace, call, shapes)
-    values = _rebuilt_arguments(call, leaves)
+    leaves, specs, inputs = _arguments(trace, call, shapes, apart=bool(donated))
+    made: Made = {}
+    values = _rebuilt_arguments(call, leaves, made)
     given_dims = {k: leaves[k].dims for k in inputs}
-    remember_objects(trace, call, parameters, values, function)
+    remember_objects(trace, call, parameters, values, function, made)
     returned, structure = flatten(_returned(function, parameters, values))
     results, ssa = _results(trace, returned)
     _check_shapes(call, leaves, given_dims)
@@ -252,6 +260,7 @@ def _traced(
         if call.leaves[k].layout == "c" and not may_begin_again(trace)
     }
     places = {inputs.index(k): number for number, k in in_place.items()}
+    guard_apart(trace)
     counted = with_sizes(trace, ssa)
     module = trace.finish(ssa, numerics=numerics, donated=places, names=names_of(function))
     entry_function(module).location = _location(function)
@@ -392,13 +401,20 @@ def _spec_parts(value: Tracer) -> tuple[str, tuple[int | Dim, ...]]:
 
 
 def _arguments(
-    trace: Trace, call: Call, shapes: Sequence[Shape]
+    trace: Trace, call: Call, shapes: Sequence[Shape], *, apart: bool
 ) -> tuple[list[Any], list[ArgSpec], list[int]]:
-    """Traced values for the leaves, the entry's arguments, and the leaf of each."""
+    """
+    Traced values for the leaves, the entry's arguments, and the leaf of each. `apart`: each leaf is
+    an argument, so that one whose memory another has, too, is refused.
+    """
     leaves: list[Any] = []
     specs: list[ArgSpec] = []
     inputs: list[int] = []
-    for k, (leaf, shape) in enumerate(zip(call.leaves, shapes, strict=True)):
+    places = range(len(call.leaves)) if apart else _first_places(call)
+    for k, (leaf, shape, first) in enumerate(zip(call.leaves, shapes, places, strict=True)):
+        if first != k:
+            leaves.append(leaves[first])
+            continue
         if leaf.kind in ("static", "opaque"):
             leaves.append(leaf.value)
             continue
@@ -419,14 +435,22 @@ def _arguments(
     return leaves, specs, inputs
 
 
-def _rebuilt_arguments(call: Call, leaves: Sequence[Any]) -> list[Any]:
-    values: list[Any] = []
-    position = 0
-    for structure in call.structures:
-        count = leaf_count(structure)
-        values.append(unflatten(structure, leaves[position : position + count]))
-        position += count
-    return values
+def _first_places(call: Call) -> list[int]:
+    """For each leaf the first one in whose place it is: two ways may lead to one list."""
+    met: Made = {}
+    places: list[int] = []
+    for value, structure in zip(call.values, call.structures, strict=True):
+        places += first_places(value, structure, met, len(places))
+    return places
+
+
+def _rebuilt_arguments(call: Call, leaves: Sequence[Any], made: Made) -> list[Any]:
+    """`made`: what is made of each container of the caller's."""
+    rest = iter(leaves)
+    return [
+        rebuilt_like(value, structure, rest, made)
+        for value, structure in zip(call.values, call.structures, strict=True)
+    ]
 
 
 def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import MethodType
 from typing import Any
 
@@ -16,19 +16,30 @@ from mlc.frontend.trace.captures import (
     is_users_function,
     used_up,
 )
-from mlc.frontend.trace.containers import children_of
+from mlc.frontend.trace.containers import Made, children_of
 from mlc.frontend.trace.kinds import is_class, is_tuple
-from mlc.frontend.trace.paths import Path, object_path
+from mlc.frontend.trace.paths import Guard, Path, object_path
+from mlc.frontend.trace.stored import belongs
 from mlc.frontend.trace.trace import Trace
 from mlc.frontend.trace.tracer import Tracer
 
 
 def remember_objects(
-    trace: Trace, call: Call, parameters: Parameters, values: Sequence[Any], function: Any
+    trace: Trace,
+    call: Call,
+    parameters: Parameters,
+    values: Sequence[Any],
+    function: Any,
+    made: Made,
 ) -> None:
-    """Objects and containers among the arguments are ways to arrays, and not the function's own."""
+    """
+    Objects and containers among the arguments are ways to arrays, and not the function's own.
+    `made`: what is made of each container, which is what other ways to it lead to, too.
+    """
     memory = Paths()
     trace.staging = memory
+    trace.keep.append(made)
+    memory.copies.update({key: new for key, (_, new) in made.items()})
     receiver = getattr(function, "__self__", None) if isinstance(function, MethodType) else None
     if receiver is not None and not is_class(receiver):
         trace.receiver = receiver
@@ -64,3 +75,29 @@ def _remember(
         else:
             inner = path.attr(str(keys[k])) if keys and not is_tuple(value) else path.item(k)
         _remember(memory, child, inner, numbers)
+
+
+def guard_apart(trace: Trace) -> None:
+    """
+    What the function changes is no other thing that it knows: where ways to two of these lead to
+    one, it would see the change by both. An array that is written may be in any of them.
+    """
+    memory = trace.staging
+    written = any(x.version for x in (*trace.inputs, *trace.arrays.values()))
+    if not isinstance(memory, Paths) or not (trace.stores or written):
+        return
+    changed = {path.key: path for _, _, _, path in trace.stores.values()}
+    kinds = {type(obj) for obj, _, _, _ in trace.stores.values()}
+    others: dict[Hashable, Path] = {}
+    for obj, path in memory.known.values():
+        if path.key in changed or is_tuple(obj) or is_users_function(obj):
+            continue
+        if written and belongs(path):
+            changed[path.key] = path
+        elif type(obj) in kinds or (written and type(obj) in (list, dict)):
+            others[path.key] = path
+    others = {key: path for key, path in others.items() if key not in changed}
+    if len(changed) + len(others) > 1 and changed:
+        ways = tuple(changed.values())
+        guard = Guard("apart", ways[0], (ways, tuple(others.values())))
+        trace.guards.setdefault(guard.key, guard)

@@ -157,17 +157,21 @@ def captured(value: Any, path: Path) -> Any:
         return value
     if is_function(value):
         return _captured_function(value, path)
+    if (made := paths().copies.get(id(value))) is not None:
+        paths().remember(made, path)
+        return made
     if type(value) in (list, tuple, dict) or (is_tuple(value) and hasattr(value, "_fields")):
         return _captured_container(value, path)
-    if paths().of(value) is None:
-        if is_iterator(value):
-            raise used_up(path.text)
-        paths().remember(value, path)
+    new = paths().of(value) is None
+    if new and is_iterator(value):
+        raise used_up(path.text)
+    paths().remember(value, path)
+    if new:
         guard(Guard("type", path, type(value)))
         if _is_collection(value):
             guard(Guard("parts", path, parts_of(value)))
             for part in parts_of(value)[1:]:
-                if not is_array(part):
+                if not is_array(part) and paths().of(part) is None:
                     captured(part, object_path(part, f"an element of {path.text}"))
     return value
 
@@ -314,8 +318,6 @@ def guard(new: Guard) -> None:
 def _captured_container(value: Any, path: Path) -> Any:
     """A container with its arrays replaced; one without arrays as it is."""
     memory = paths()
-    if id(value) in memory.copies:
-        return memory.copies[id(value)]
     memory.remember(value, path)
     memory.copies[id(value)] = value  # a container that holds itself ends here
     parts = children_of(value)

@@ -102,6 +102,50 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
     )
 
 
+Made = dict[int, tuple[object, Any]]
+"""Something for each container, by its id: with the container, so that the id stays its own."""
+
+
+def first_places(value: object, structure: Structure, met: Made, at: int) -> list[int]:
+    """
+    For each leaf of a value the first place that it has: a container that is met again has its
+    leaves where it was met first. `met`: those places; `at`: where the value begins.
+    """
+    if isinstance(structure, Leaf):
+        return [at]
+    first = at if is_tuple(value) else met.setdefault(id(value), (value, at))[1]
+    if first != at:
+        return list(range(first, first + leaf_count(structure)))
+    places: list[int] = []
+    for child, inner in zip(_parts(value), structure.children, strict=True):
+        places += first_places(child, inner, met, at + len(places))
+    return places
+
+
+def rebuilt_like(value: object, structure: Structure, leaves: Iterator[Any], made: Made) -> Any:
+    """
+    The container again, with other leaves. What leads to one list or object twice still does so:
+    `made` is what was made of each.
+    """
+    if isinstance(structure, Leaf):
+        return next(leaves)
+    children = [
+        rebuilt_like(child, inner, leaves, made)
+        for child, inner in zip(_parts(value), structure.children, strict=True)
+    ]
+    if is_tuple(value):
+        return rebuilt(structure.kind, structure.keys, children)
+    if id(value) not in made:
+        made[id(value)] = value, rebuilt(structure.kind, structure.keys, children)
+    return made[id(value)][1]
+
+
+def _parts(value: object) -> Sequence[Any]:
+    parts = children_of(value)
+    assert parts is not None
+    return parts[2]
+
+
 def rebuilt(kind: type[Any], keys: Sequence[Hashable], children: Sequence[Any]) -> Any:
     """A container of the class with these parts."""
     if kind is list:

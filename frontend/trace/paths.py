@@ -128,7 +128,18 @@ def object_path(value: object, text: str) -> Path:
 
 
 GuardKind = Literal[
-    "value", "same", "type", "outline", "contents", "parts", "range", "module", "code", "one", "two"
+    "value",
+    "same",
+    "type",
+    "outline",
+    "contents",
+    "parts",
+    "range",
+    "module",
+    "code",
+    "one",
+    "two",
+    "apart",
 ]
 _PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
 _EQUAL = frozenset({"builtins", "numpy", "numpy.dtypes", "decimal", "fractions", "datetime"})
@@ -143,7 +154,8 @@ class Guard:
     "value": equal and of the same type; "same": the same object; "type": an object of that class;
     "outline": a container of that class, length and keys; "contents": one with these numbers;
     "parts": one with these elements; "range": an int between two; "code": a function of this code,
-    which reads the same globals; "one": the object that another way leads to, "two": another one.
+    which reads the same globals; "one": the object that another way leads to, "two": another one;
+    "apart": some ways lead to as many objects, and others to none of these.
     "module": a module of a library, which only full dispatch looks at: every function has some.
     """
 
@@ -168,11 +180,14 @@ class Guard:
             "parts": "the elements of ",
             "range": "the range of ",
             "code": "the code of ",
+            "apart": "what else leads to ",
         }
         return words.get(self.kind, "") + self.path.text
 
     def holds(self, values: Sequence[object]) -> bool:
         """Whether the value is what it was."""
+        if self.kind == "apart":
+            return are_apart(values, *self.value)
         try:
             found = self.path.read(values)
             value = self.value.read(values) if self.kind in ("one", "two") else self.value
@@ -196,6 +211,12 @@ class Guard:
 
     def source(self, constants: Constants) -> str:
         """The same as a Python expression."""
+        if self.kind == "apart":
+            ways, others = (
+                "".join(f"id({way.source(constants)}), " for way in part) for part in self.value
+            )
+            apart = f"len(g := {{{ways}}}) == {len(self.value[0])}"
+            return f"({apart} and g.isdisjoint(({others})))"
         found = self.path.source(constants)
         if self.kind in ("one", "two"):
             word = "is" if self.kind == "one" else "is not"
@@ -259,6 +280,15 @@ def equal_value(found: object, value: object) -> bool:
     if told_by_equality(value):
         return bool(found == value)
     return repr(found) == repr(value)
+
+
+def are_apart(values: Sequence[object], ways: Sequence[Path], others: Sequence[Path]) -> bool:
+    """Whether ways lead to as many objects, and others to none of these."""
+    try:
+        found = {id(way.read(values)) for way in ways}
+        return len(found) == len(ways) and all(id(x.read(values)) not in found for x in others)
+    except (LookupError, AttributeError, ValueError, TypeError):
+        return False
 
 
 def same_contents(found: object, contents: tuple[object, ...]) -> bool:
