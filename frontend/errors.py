@@ -11,7 +11,7 @@ import numpy as np
 from mlc.dialects.errors import MlcError
 from mlc.frontend.trace.source import Site, raising_frame, site_of, user_site
 
-E = TypeVar("E", bound=MlcError)
+E = TypeVar("E", bound=Exception)
 
 
 BESIDE = (

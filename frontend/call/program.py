@@ -236,10 +236,8 @@ def _traced(
 ) -> Program:
     """The program, while its trace is the current one."""
     leaves, specs, inputs = _arguments(trace, call, shapes, apart=bool(donated))
-    made: Made = {}
-    values = _rebuilt_arguments(call, leaves, made)
+    values = _rebuilt_arguments(trace, call, leaves, parameters, function)
     given_dims = {k: leaves[k].dims for k in inputs}
-    remember_objects(trace, call, parameters, values, function, made)
     returned, structure = flatten(_returned(function, parameters, values))
     results, ssa = _results(trace, returned)
     _check_shapes(call, leaves, given_dims)
@@ -444,13 +442,21 @@ def _first_places(call: Call) -> list[int]:
     return places
 
 
-def _rebuilt_arguments(call: Call, leaves: Sequence[Any], made: Made) -> list[Any]:
-    """`made`: what is made of each container of the caller's."""
-    rest = iter(leaves)
-    return [
+def _rebuilt_arguments(
+    trace: Trace,
+    call: Call,
+    leaves: Sequence[Any],
+    parameters: Parameters,
+    function: Callable[..., Any],
+) -> list[Any]:
+    """What the function gets, with the ways that lead to it."""
+    rest, made = iter(leaves), Made()
+    values = [
         rebuilt_like(value, structure, rest, made)
         for value, structure in zip(call.values, call.structures, strict=True)
     ]
+    remember_objects(trace, call, parameters, values, function, made)
+    return values
 
 
 def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], list[Any]]:

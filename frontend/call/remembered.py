@@ -17,7 +17,7 @@ from mlc.frontend.trace.captures import (
     used_up,
 )
 from mlc.frontend.trace.containers import Made, children_of
-from mlc.frontend.trace.kinds import is_class, is_tuple
+from mlc.frontend.trace.kinds import class_of, is_class, is_tuple
 from mlc.frontend.trace.paths import Guard, Path, object_path
 from mlc.frontend.trace.stored import belongs
 from mlc.frontend.trace.trace import Trace
@@ -87,14 +87,14 @@ def guard_apart(trace: Trace) -> None:
     if not isinstance(memory, Paths) or not (trace.stores or written):
         return
     changed = {path.key: path for _, _, _, path in trace.stores.values()}
-    kinds = {type(obj) for obj, _, _, _ in trace.stores.values()}
+    kinds = {class_of(obj) for obj, _, _, _ in trace.stores.values()}
     others: dict[Hashable, Path] = {}
     for obj, path in memory.known.values():
         if path.key in changed or is_tuple(obj) or is_users_function(obj):
             continue
         if written and belongs(path):
             changed[path.key] = path
-        elif type(obj) in kinds or (written and type(obj) in (list, dict)):
+        elif class_of(obj) in kinds or (written and class_of(obj) in (list, dict)):
             others[path.key] = path
     others = {key: path for key, path in others.items() if key not in changed}
     if len(changed) + len(others) > 1 and changed:

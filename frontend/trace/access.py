@@ -55,6 +55,7 @@ from mlc.frontend.trace.kinds import (
     is_dict,
     is_variants,
 )
+from mlc.frontend.trace.missing import without
 from mlc.frontend.trace.paths import cell_path, global_path, object_path
 from mlc.frontend.trace.source import in_users_name, of_local
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -90,7 +91,12 @@ class Access(Flow):
             return of_options(self.attr, (obj, name), {})
         if (getter := _users_property(obj, name)) is not None:
             return call(getter, (obj,), {})
-        value = getattr(obj, name)
+        try:
+            value = getattr(obj, name)
+        except AttributeError:
+            if not isinstance(obj, Tracer):
+                raise
+            raise without(obj, name) from None
         if isinstance(obj, Tracer | SymbolicDim | np.ndarray | np.generic):
             return value
         if isinstance(obj, ModuleType):

@@ -233,6 +233,23 @@ def einsum_sizes() -> object:
     return run(lambda x, w: np.einsum("ij,jk->ik", x, w), X, W)
 
 
+@mistake(AttributeError)
+def attribute_misspelled() -> object:
+    def f(x: Any) -> Any:
+        return x.argsrt(axis=0)
+
+    return run(f, X)
+
+
+@mistake(AttributeError)
+def attribute_of_a_number() -> object:
+    def f(x: Any) -> Any:
+        total = np.sum(x)
+        return total.quux()
+
+    return run(f, X)
+
+
 def message_of(name: str) -> str:
     """The error's class and message, without line numbers."""
     kind, function = MISTAKES[name]

@@ -1,4 +1,5 @@
 """One list, dict or object that a compiled function gets by two ways is one there, too."""
+# pyright: basic, reportConstantRedefinition=false
 
 from __future__ import annotations
 
