@@ -212,11 +212,11 @@ class Guard:
     def source(self, constants: Constants) -> str:
         """The same as a Python expression."""
         if self.kind == "apart":
-            ways, others = (
-                "".join(f"id({way.source(constants)}), " for way in part) for part in self.value
-            )
-            apart = f"len(g := {{{ways}}}) == {len(self.value[0])}"
-            return f"({apart} and g.isdisjoint(({others})))"
+            ways, others = ([way.source(constants) for way in part] for part in self.value)
+            if len(ways) == 2 and not others:
+                return f"{ways[0]} is not {ways[1]}"
+            ids, rest = ("".join(f"id({way}), " for way in part) for part in (ways, others))
+            return f"(len(g := {{{ids}}}) == {len(ways)} and g.isdisjoint(({rest})))"
         found = self.path.source(constants)
         if self.kind in ("one", "two"):
             word = "is" if self.kind == "one" else "is not"
