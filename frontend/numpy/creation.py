@@ -141,6 +141,10 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, **_: 
     bounds = [_range_bound(x, ends=alone and x is stop) for x in (start, stop, step)]
     if any(isinstance(x, SymbolicDim) for x in bounds):
         return _symbolic_arange(bounds, dtype)
+    if bounds[2] and all(type(x) is int and abs(x) < 1 << 62 for x in bounds):
+        row = dtype_row(np.int64 if dtype is None else dtype, "arange")
+        if row is not BOOL:  # no numbers are written, however many they are
+            return _line(bounds[0], bounds[2], row, (Dim.const(len(range(*bounds))),))
     values = _numpy_arange(*bounds)
     row = dtype_row(values.dtype if dtype is None else dtype, "arange")
     shape = (Dim.const(values.size),)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.dtypes import is_real
+from mlc.frontend.importers.onnx.bounds import FAR, check_axes, check_between
 from mlc.frontend.importers.onnx.run import ROWS, At, row
 from mlc.frontend.importers.onnx.shape import axes_of
 from mlc.frontend.importers.onnx.values import PLACES, counted, cut, full, traced
@@ -108,7 +109,9 @@ def _arg(at: At, x: Array) -> Array:
 
 def _scan(function: Any) -> Callable[..., Array]:
     def apply(at: At, x: Array, axis: Array) -> Array:
-        a = at.number(axis, "axis") % x.ndim
+        a = at.number(axis, "axis")
+        check_axes("axis", a, x.ndim)
+        a %= x.ndim
         backwards, without = at.get("reverse", 0), at.get("exclusive", 0)
         x = np.flip(x, a) if backwards else x
         found = function.accumulate(x, axis=a).astype(x.dtype)
@@ -128,6 +131,7 @@ ROWS["CumSum"], ROWS["CumProd"] = _scan(np.add), _scan(np.multiply)
 def _top_k(at: At, x: Array, k: Array = None) -> tuple[Array, Array]:
     count = int(at.get("k")) if k is None else at.number(k, "k")
     axis = at.get("axis", -1) % x.ndim
+    check_between("k", count, 0, x.shape[axis] if isinstance(x.shape[axis], int) else FAR - 1)
     if at.get("largest", 1):
         order = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
         order = np.flip(x.shape[axis] - 1 - order, axis)

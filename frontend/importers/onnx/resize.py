@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.dtypes import is_real
+from mlc.frontend.importers.onnx.bounds import FAR, check_between, check_room
 from mlc.frontend.importers.onnx.run import At, row
 
 Array = Any
@@ -28,6 +29,8 @@ def _upsample(at: At, x: Array, scales: Array = None) -> Array:
 
 def _scaled(n: Any, factor: float) -> Any:
     """A size times a factor; one that varies stays as it is where the factor is 1."""
+    if not 0 < factor < np.inf:
+        raise ValueError(f"scales: {factor}; expected a number above 0")
     return n if factor == 1 else int(np.floor(int(n) * factor))
 
 
@@ -83,6 +86,8 @@ class Axes:
             if self.how != "tf_crop_and_resize" and factor == 1 and wanted == x.shape[axis]:
                 continue
             n = int(x.shape[axis])
+            check_between(f"the size of axis {axis}", int(wanted), 0, FAR - 1)
+            check_room(int(wanted) * (1 if self.mode == "nearest" else n), f"axis {axis}")
             places = self._places(n, int(wanted), factor, part)
             if self.how == "tf_crop_and_resize":
                 lost.append((axis, (places < 0) | (places > n - 1)))
@@ -125,6 +130,8 @@ class Axes:
                 "floor": ratio == 1, "ceil": np.ones(len(ratio), bool),
             }["ceil" if smaller else self.nearest]  # fmt: skip
             return np.take(x, np.clip(left + right, 0, n - 1), axis=axis)
+        if not len(places):
+            return np.take(x, left, axis=axis)
         begin, weights = self._weights(ratio, factor)
         matrix = np.zeros((len(places), n))
         for k in range(weights.shape[1]):

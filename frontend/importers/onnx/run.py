@@ -12,6 +12,7 @@ import numpy as np
 from mlc.dialects.dtypes import is_real
 from mlc.dialects.errors import DTypeError, MlcError
 from mlc.frontend.errors import NotSupportedError, SpecialiseSignal
+from mlc.frontend.importers.onnx.bounds import check_numbers
 from mlc.frontend.importers.onnx.graph import Body, Graph, Model, Node, OnnxError, Reader, Ref
 from mlc.frontend.importers.onnx.values import (
     ARRANGED,
@@ -141,12 +142,13 @@ class Run:
         if body is not None:
             return self.called(node, body, inputs)
         function = ROWS.get(node.kind)
-        if function is None:
-            body = self.schema_of(node, inputs)
-            if body is None:
-                raise NotSupportedError(f"{node.said} is not supported")
-            return self.called(node, body, inputs)
         try:
+            check_numbers(node, inputs)
+            if function is None:
+                body = self.schema_of(node, inputs)
+                if body is None:
+                    raise NotSupportedError(f"{node.said} is not supported")
+                return self.called(node, body, inputs)
             with np.errstate(all="ignore"):
                 found = function(At(self, node, values), *_with_sizes(node, inputs))
         except DTypeError as error:  # of what programs do not have, such as four bits

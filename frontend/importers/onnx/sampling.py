@@ -131,14 +131,14 @@ def _deform_conv(at: At, x: Array, w: Array, offset: Array, bias: Array = None,
     moved = offset.reshape(count, parts, *kernel, 2, *out)
     places = []
     for axis in (0, 1):
-        step = np.arange(kernel[axis]) * windows.apart[axis]
-        begin = np.arange(out[axis]) * windows.strides[axis] - windows.low[axis]
+        step = arange(kernel[axis]) * windows.apart[axis]
+        begin = arange(out[axis]) * windows.strides[axis] - windows.low[axis]
         step = step.reshape([-1 if a == axis else 1 for a in (0, 1)] + [1, 1])
         begin = begin.reshape([1, 1] + [-1 if a == axis else 1 for a in (0, 1)])
         places.append(moved[:, :, :, :, axis] + (step + begin).astype(x.dtype))
     inner = np.moveaxis(traced(x).reshape(count * parts, channels // parts, *x.shape[2:]), 1, -1)
     places = [p.reshape(count * parts, *kernel, *out) for p in places]
-    line = np.arange(count * parts).reshape(-1, 1, 1, 1, 1)
+    line = arange(count * parts).reshape(-1, 1, 1, 1, 1)
     found = _between(inner, line, places, "linear", "zeros")
     if mask is not None:
         found = found * mask.reshape(count * parts, *kernel, *out)[..., None]
@@ -200,7 +200,7 @@ def _samples(start: Array, bins: Array, counts: Array, step: Array, number: int)
     """Where the samples numbered `step` of each bin lie. (R, number)."""
     place = traced(step).astype(bins.dtype) + scalar(bins, 0.5)
     inside = place * bins / np.maximum(counts, 1).astype(bins.dtype)
-    return (start + inside)[:, None] + np.arange(number).astype(bins.dtype) * bins[:, None]
+    return (start + inside)[:, None] + arange(number).astype(bins.dtype) * bins[:, None]
 
 
 def _roi_parts(inner: Array, images: Array, ys: Array, xs: Array) -> list[Array]:
@@ -233,10 +233,10 @@ def _max_roi_pool(at: At, x: Array, rois: Array) -> Array:
     for axis, count in ((3, width), (2, height)):
         low, high = ends[:, 3 - axis], ends[:, 5 - axis]
         size = np.maximum(high - low + 1, 1) / scalar(rois, count)
-        number = np.arange(count).astype(rois.dtype)
+        number = arange(count).astype(rois.dtype)
         first = np.floor(number * size[:, None]) + low[:, None]
         last = np.ceil((number + 1) * size[:, None]) + low[:, None]
-        line = np.arange(x.shape[axis]).astype(rois.dtype)
+        line = arange(x.shape[axis]).astype(rois.dtype)
         inside = (line >= first[..., None]) & (line < last[..., None])  # (R, count, n)
         turned = np.moveaxis(found, axis, -1)
         middle = inside.reshape(inside.shape[0], *[1] * (turned.ndim - 2), *inside.shape[1:])
@@ -257,13 +257,13 @@ def _non_max_suppression(at: At, boxes: Array, scores: Array, most: Array = None
     scores, boxes = traced(scores), traced(boxes)
     order = np.argsort(-scores, axis=-1, kind="stable")
     value = np.take_along_axis(scores, order, -1)
-    line = np.arange(boxes.shape[0]).reshape(-1, 1, 1)
+    line = arange(boxes.shape[0]).reshape(-1, 1, 1)
     sorted_boxes = boxes[line, order]  # (N, K, B, 4)
     limit = scalar(boxes, 0) if overlap is None else overlap.reshape(())
     near = _overlaps(sorted_boxes, bool(at.get("center_point_box", 0))) > limit  # (N, K, B, B)
     able = value == value if least is None else value > least.reshape(())
     room = most.reshape(()).astype(np.int64)
-    numbers = np.arange(boxes.shape[1])
+    numbers = arange(boxes.shape[1])
 
     def trip(kept: Array, item: Any) -> Any:
         k, close, possible = item

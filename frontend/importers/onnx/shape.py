@@ -4,11 +4,18 @@
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
 
+from mlc.frontend.importers.onnx.bounds import (
+    FAR,
+    check_axes,
+    check_between,
+    check_room,
+    check_split,
+)
 from mlc.frontend.importers.onnx.graph import dtype_of
 from mlc.frontend.importers.onnx.run import At, is_known, row, traced
 from mlc.frontend.importers.onnx.values import (
@@ -20,12 +27,11 @@ from mlc.frontend.importers.onnx.values import (
     full,
     has_sizes,
     of_sizes,
+    roomy,
     taken,
 )
 
 Array = Any
-FAR = 1 << 31
-"""ONNX's numbers for "to the end" begin there."""
 
 
 def axes_of(at: At, given: Array, rank: int, name: str = "axes") -> list[int]:
@@ -35,6 +41,7 @@ def axes_of(at: At, given: Array, rank: int, name: str = "axes") -> list[int]:
         value = at.ints(given, name)
     if value is None:
         return list(range(rank))
+    check_axes(name, [int(a) for a in np.ravel(value)], rank)
     return sorted(int(a) % max(rank, 1) for a in np.ravel(value))
 
 
@@ -63,14 +70,17 @@ def _constant(at: At) -> Array:
 
 @row("ConstantOfShape")
 def _constant_of_shape(at: At, shape: Array) -> Array:
+    sizes = at.ints(shape, "the shape")
+    check_between("the shape", sizes, 0, FAR - 1)
     value = at.get("value")
     value = np.zeros(1, np.float32) if value is None else np.asarray(value)
-    return full(at.ints(shape, "the shape"), value.reshape(-1)[0], value.dtype)
+    return full(sizes, value.reshape(-1)[0], value.dtype)
 
 
 @row("Reshape")
 def _reshape(at: At, x: Array, shape: Array = None) -> Array:
     wanted = at.get("shape") if shape is None else at.ints(shape, "the shape")
+    check_between("the shape", wanted, -1, FAR - 1)
     keeps = not at.get("allowzero", 0)
     return x.reshape(
         [x.shape[k] if keeps and isinstance(n, int) and n == 0 else n for k, n in enumerate(wanted)]
@@ -102,6 +112,7 @@ def _squeeze(at: At, x: Array, axes: Array = None) -> Array:
 def _unsqueeze(at: At, x: Array, axes: Array = None) -> Array:
     given = at.get("axes") if axes is None else at.ints(axes, "axes")
     rank = x.ndim + len(given)
+    check_axes("axes", given, rank)
     places = {int(a) % rank for a in given}
     left = iter(x.shape)
     return x.reshape([1 if a in places else next(left) for a in range(rank)])
@@ -109,7 +120,9 @@ def _unsqueeze(at: At, x: Array, axes: Array = None) -> Array:
 
 @row("Expand")
 def _expand(at: At, x: Array, shape: Array) -> Array:
-    return broadcast(x, broadcast_shape(x.shape, at.ints(shape, "the shape")))
+    sizes = at.ints(shape, "the shape")
+    check_between("the shape", sizes, 0, FAR - 1)
+    return broadcast(x, broadcast_shape(x.shape, sizes))
 
 
 @row("Tile")
@@ -117,8 +130,12 @@ def _tile(at: At, x: Array, repeats: Array, axis: Array = None) -> Array:
     if axis is not None:
         counts = [1] * x.ndim
         counts[int(at.known(axis, "axis"))] = int(at.known(repeats, "tiles"))
-        return np.tile(x, counts)
-    return np.tile(x, at.ints(repeats, "repeats"))
+    else:
+        counts = at.ints(repeats, "repeats")
+        if len(counts) != x.ndim:
+            raise at.refuse(f"repeats = {counts}; expected a number for each of {x.ndim} axes")
+    check_between("repeats", counts, 0, FAR - 1)
+    return np.tile(roomy(x, [n * m for n, m in zip(x.shape, counts, strict=True)]), counts)
 
 
 @row("Concat")
@@ -168,6 +185,7 @@ def _split(at: At, x: Array, parts: Array = None) -> tuple[Array, ...]:
         size = x.shape[axis]
         each = -(-size // count)
         given = [max(0, min(each, size - k * each)) for k in range(count)]
+    check_split(given, x.shape[axis])
     ends = accumulate(given, initial=0)
     return tuple(cut(x, axis % x.ndim, slice(begin, end)) for begin, end in pairwise(ends))
 
@@ -177,6 +195,8 @@ def _pad(at: At, x: Array, pads: Array = None, value: Array = None, axes: Array 
     given = at.get("pads", at.get("paddings")) if pads is None else at.ints(pads, "pads")
     chosen = list(range(x.ndim)) if axes is None else at.ints(axes, "axes")
     half = len(given) // 2
+    check_between("pads", given, 1 - FAR, FAR - 1)
+    check_axes("axes", chosen, x.ndim)
     around = [[0, 0] for _ in range(x.ndim)]
     for k, a in enumerate(chosen):
         around[a] = [given[k], given[half + k]]
@@ -188,11 +208,11 @@ def _pad(at: At, x: Array, pads: Array = None, value: Array = None, axes: Array 
     around = [(max(a, 0), max(b, 0)) for a, b in around]
     if not any(a or b for a, b in around):
         return x
+    shape = [n + a + b for n, (a, b) in zip(x.shape, around, strict=True)]
     if mode != "constant":
-        return np.pad(x, around, mode=mode)
+        return np.pad(roomy(x, shape), around, mode=mode)
     if value is None:
         value = np.asarray(at.get("value", 0.0), x.dtype)
-    shape = [n + a + b for n, (a, b) in zip(x.shape, around, strict=True)]
     whole = np.broadcast_to(traced(value).reshape(()).astype(x.dtype), shape).copy()
     whole[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, around, strict=True))] = x
     return whole
@@ -283,6 +303,7 @@ def _compress(at: At, x: Array, keeps: Array) -> Array:
 @row("OneHot")
 def _one_hot(at: At, places: Array, depth: Array, values: Array) -> Array:
     n = at.number(depth, "the depth")
+    check_between("the depth", n, 1, FAR - 1)
     axis = at.get("axis", -1)
     axis = axis + places.ndim + 1 if axis < 0 else axis
     whole = places.astype(np.int64)
@@ -297,6 +318,8 @@ def _range(at: At, start: Array, end: Array, step: Array) -> Array:
     if any(has_sizes(x) for x in ends):
         return arange(*(at.number(x, "the range") for x in ends))
     numbers: list[Any] = [x.reshape(())[()] for x in ends]
+    begin, last, by = (x.item() for x in numbers)
+    check_room(ceil((last - begin) / by), "the range")
     return np.arange(*numbers, dtype=numbers[0].dtype)
 
 
@@ -368,6 +391,7 @@ def _reverse_sequence(at: At, x: Array, lengths: Array) -> Array:
 @row("CenterCropPad")
 def _center_crop_pad(at: At, x: Array, shape: Array) -> Array:
     wanted = at.ints(shape, "the shape")
+    check_between("the shape", wanted, 0, FAR - 1)
     axes = [a % x.ndim for a in at.get("axes", range(x.ndim))]
     for a, n in zip(axes, wanted, strict=True):
         have = x.shape[a]
@@ -377,5 +401,5 @@ def _center_crop_pad(at: At, x: Array, shape: Array) -> Array:
         elif have < n:
             begin = (n - have) // 2
             around = [(begin, n - have - begin) if b == a else (0, 0) for b in range(x.ndim)]
-            x = np.pad(x, around)
+            x = np.pad(roomy(x, [*x.shape[:a], n, *x.shape[a + 1 :]]), around)
     return x

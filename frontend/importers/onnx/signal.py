@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from mlc.frontend.importers.onnx.bounds import FAR, check_axes, check_between, check_room
 from mlc.frontend.importers.onnx.graph import dtype_of
 from mlc.frontend.importers.onnx.run import ROWS, At, row
-from mlc.frontend.importers.onnx.values import cut
+from mlc.frontend.importers.onnx.values import arange, cut
 
 Array = Any
 
@@ -21,11 +22,13 @@ def _dft(at: At, x: Array, length: Array = None, axis: Array = None) -> Array:
     where = at.get("axis", 1) if axis is None else at.number(axis, "axis")
     if axis is None and at.version >= 20:
         where = -2
+    check_axes("axis", where, x.ndim)
     where = where % x.ndim
     inverse, half = bool(at.get("inverse", 0)), bool(at.get("onesided", 0))
     n = x.shape[where]
     if length is not None:
         n = at.number(length, "dft_length")
+        check_between("dft_length", n, 1, FAR - 1)
     elif inverse and half:
         n = 2 * (n - 1)
     return transformed(x, n, where, inverse=inverse, half=half)
@@ -50,10 +53,12 @@ def transformed(x: Array, n: int, axis: int, *, inverse: bool, half: bool) -> Ar
 def _stft(at: At, x: Array, step: Array, window: Array = None, length: Array = None) -> Array:
     """x: (N, time, 1 or 2); (N, frames, frequencies, 2)."""
     each = at.number(step, "frame_step")
+    check_between("frame_step", each, 1, FAR - 1)
     n = window.shape[0] if window is not None else x.shape[1]
     n = n if length is None else at.number(length, "frame_length")
+    check_between("frame_length", n, 1, x.shape[1] if isinstance(x.shape[1], int) else FAR - 1)
     frames = 1 + (x.shape[1] - n) // each
-    places = np.arange(frames)[:, None] * each + np.arange(n)
+    places = arange(frames)[:, None] * each + arange(n)
     parts = x[:, places]  # (N, frames, n, 1 or 2)
     if window is not None:
         parts = parts * window.reshape(-1, 1)
@@ -63,8 +68,9 @@ def _stft(at: At, x: Array, step: Array, window: Array = None, length: Array = N
 def _window(alpha: float, beta: float) -> Callable[..., Array]:
     def apply(at: At, size: Array) -> Array:
         n = at.number(size, "the size")
+        check_between("the size", n, 0, FAR - 1)
         count = n if at.get("periodic", 1) else n - 1
-        turn = 2 * np.pi * np.arange(n) / count
+        turn = 2 * np.pi * arange(n) / count
         found = alpha - (1 - alpha - beta) * np.cos(turn) + beta * np.cos(2 * turn)
         return found.astype(dtype_of(int(at.get("output_datatype", 1))))
 
@@ -85,8 +91,12 @@ def _mel(at: At, bins: Array, length: Array, rate: Array, low: Array, high: Arra
         for x, name in zip((bins, length, rate, low, high), names, strict=True)
     ]
     count, n = int(values[0]), int(values[1])
+    check_between("num_mel_bins", count, 0, FAR - 1)
+    check_between("dft_length", n, 0, FAR - 1)
+    check_between("sample_rate", int(values[2]), 1, FAR - 1)
+    check_room((n // 2 + 1) * (count + 2), "the matrix")
     first, last = (2595 * np.log10(1 + v / 700) for v in values[3:])
-    mel = np.arange(count + 2) * ((last - first) / (count + 2)) + first
+    mel = arange(count + 2) * ((last - first) / (count + 2)) + first
     hertz = 700 * (10 ** (mel / 2595) - 1)
     edges = (((n + 1) * hertz) // values[2]).astype(np.int64)
     found = np.zeros((n // 2 + 1, count))
@@ -94,9 +104,9 @@ def _mel(at: At, bins: Array, length: Array, rate: Array, low: Array, high: Arra
         left, top, right = edges[k : k + 3]
         found[top, k] = 1  # where nothing rises
         if top > left:
-            found[left : top + 1, k] = (np.arange(left, top + 1) - left) / (top - left)
+            found[left : top + 1, k] = (arange(left, top + 1) - left) / (top - left)
         if right > top:
-            found[top:right, k] = (right - np.arange(top, right)) / (right - top)
+            found[top:right, k] = (right - arange(top, right)) / (right - top)
     return found.astype(dtype_of(int(at.get("output_datatype", 1))))
 
 
@@ -121,8 +131,9 @@ def _tf_idf(at: At, x: Array) -> Array:
             places += mine
             counted.append(_occurrences(rows, grams, 1 if length == 1 else skips + 1))
     width = max(columns) + 1
+    check_room(len(places) * width, "ngram_indexes")
     shares = np.zeros((len(places), width), np.float32)
-    shares[np.arange(len(places)), places] = 1
+    shares[arange(len(places)), places] = 1
     found = np.concatenate(counted, 1).astype(np.float32) @ shares
     mode, weights = at.get("mode"), at.get("weights")
     if mode == "IDF":
@@ -139,7 +150,7 @@ def _occurrences(rows: Array, grams: np.ndarray[Any, Any], skips: int) -> Array:
     for skip in range(1, skips + 1):
         room = size - skip * (length - 1)
         if room <= 0:
-            continue
+            break
         same: Array = None
         for k in range(length):
             here = rows[:, k * skip : k * skip + room, None] == grams[:, k]

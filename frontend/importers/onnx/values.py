@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from math import ceil
 from typing import Any
 
 import numpy as np
 
+from mlc.frontend.importers.onnx.bounds import check_room, is_vast
 from mlc.frontend.numpy import creation
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.trace.paths import HiddenInput, object_path
@@ -145,8 +147,8 @@ def _varies(sizes: Iterable[Size]) -> bool:
 
 
 def full(shape: Sequence[Size], value: Any, dtype: Any) -> Array:
-    """One number everywhere."""
-    if _varies(shape):
+    """One number everywhere; made by the program where it is vast."""
+    if _varies(shape) or is_vast(shape):
         return creation.full(tuple(shape), value, dtype)
     return np.full(tuple(shape), value, dtype)
 
@@ -158,6 +160,7 @@ def arange(start: Size, stop: Size | None = None, step: Size = 1, dtype: Any = n
     if _varies((start, stop, step)):
         return creation.arange(start, stop, step, dtype)
     bounds_of: tuple[Any, ...] = (start, stop, step)
+    check_room(ceil((stop - start) / step) if step else 0, "a range")
     return np.arange(*bounds_of, dtype=dtype)
 
 
@@ -173,7 +176,12 @@ def cut(x: Array, axis: int, part: slice) -> Array:
 
 def broadcast(x: Array, shape: Sequence[Size]) -> Array:
     """The array under a larger shape."""
-    return np.broadcast_to(traced(x) if _varies(shape) else x, tuple(shape))
+    return np.broadcast_to(roomy(x, shape), tuple(shape))
+
+
+def roomy(x: Array, shape: Sequence[Size]) -> Array:
+    """An array that grows to a shape: in the program where that varies or is vast."""
+    return traced(x) if _varies(shape) or is_vast(shape) else x
 
 
 def broadcast_shape(one: Sequence[Size], other: Sequence[Size]) -> tuple[Size, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.dtypes import is_real
+from mlc.frontend.importers.onnx.bounds import FAR, check_between
 from mlc.frontend.importers.onnx.run import ROWS, At, in_f32, row, traced
 from mlc.frontend.importers.onnx.values import arange, cut, full, some, taken
 from mlc.frontend.numpy.creation import zeros
@@ -19,6 +20,8 @@ from mlc.frontend.numpy.creation import zeros
 Array = Any
 PLACES = 32
 """Of a window, up to which its elements are combined one by one: a kernel of a few slices."""
+_MOST = 1 << 14
+"""Places of a window that the program is written out for."""
 
 
 class Windows:
@@ -32,6 +35,7 @@ class Windows:
         self.apart = [int(n) for n in at.get("dilations") or [1] * rank]
         spans = [(n - 1) * d + 1 for n, d in zip(self.sizes, self.apart, strict=True)]
         self.low, self.high = self._around(at, spans)
+        check_between("pads", [*self.low, *self.high], 0, FAR - 1)
         wide = [n + a + b for n, a, b in zip(space, self.low, self.high, strict=True)]
         self.counts: list[Any] = []
         for k, (n, span, stride) in enumerate(zip(wide, spans, self.strides, strict=True)):
@@ -71,7 +75,9 @@ class Windows:
         return np.pad(x, [(0, 0)] * lead + around, constant_values=value)
 
     def places(self) -> Iterator[tuple[int, ...]]:
-        """The places in a window."""
+        """The places in a window. ValueError where they are too many to be written out."""
+        if (count := prod(self.sizes)) > _MOST:
+            raise ValueError(f"a window of {count} places; expected {_MOST} at most")
         return itertools.product(*(range(n) for n in self.sizes))
 
     def part(self, x: Array, place: Sequence[int]) -> Array:
@@ -93,7 +99,7 @@ class Windows:
         for k, (n, d, c, s) in enumerate(
             zip(self.sizes, self.apart, self.counts, self.strides, strict=True)
         ):
-            places = arange(c)[:, None] * s + np.arange(n) * d
+            places = arange(c)[:, None] * s + arange(n) * d
             x = whole(taken(x, places, first + k), first + k + 1)
         return x
 
@@ -114,10 +120,7 @@ class Windows:
                 continue
             step, apart, low = self.strides[k], self.apart[k], self.low[k]
             firsts = [p * apart - low for p in range(self.sizes[k])]  # in the first window
-            seen = [
-                p for p, first in enumerate(firsts)
-                if any(0 <= first + u * step < n for u in range(count))
-            ]  # fmt: skip
+            seen = [p for p, first in enumerate(firsts) if _meets(first, step, count, n)]
             if len(seen) in (0, self.sizes[k]):
                 continue
             end = firsts[seen[-1]] + (count - 1) * step + 1
@@ -132,6 +135,12 @@ class Windows:
     def empty(self) -> bool:
         """Whether no window lies inside."""
         return any(_is_none(count) for count in self.counts)
+
+
+def _meets(first: int, step: int, count: int, n: int) -> bool:
+    """Whether one of `count` numbers from `first` by steps is one of 0 to n - 1."""
+    inside = first if first >= 0 else first % step  # the first that is not below 0
+    return inside < n and inside <= first + (count - 1) * step
 
 
 def _is_none(count: Any) -> bool:
@@ -209,6 +218,7 @@ def _conv_transpose(at: At, x: Array, w: Array, bias: Array = None) -> Array:
     how = at.get("auto_pad", "NOTSET")
     if wanted is None and how.startswith("SAME"):
         wanted = [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
+    check_between("pads", list(pads), 0, FAR - 1)
     low, high = list(pads[:rank]), list(pads[rank:])
     if wanted is not None:
         wanted = [int(n) for n in wanted][-rank:]
@@ -334,8 +344,9 @@ def _lrn(at: At, x: Array) -> Array:
     size = at.get("size")
     alpha, beta, bias = at.get("alpha", 1e-4), at.get("beta", 0.75), at.get("bias", 1.0)
     low = (size - 1) // 2
-    wide = np.pad(x * x, [(0, 0), (low, size - 1 - low), *[(0, 0)] * (x.ndim - 2)])
-    total = sum(wide[:, k : k + x.shape[1]] for k in range(size))
+    low, high = min(low, x.shape[1]), min(size - 1 - low, x.shape[1])  # beyond, all is 0
+    wide = np.pad(x * x, [(0, 0), (low, high), *[(0, 0)] * (x.ndim - 2)])
+    total = sum(wide[:, k : k + x.shape[1]] for k in range(low + high + 1))
     base = np.asarray(bias, x.dtype) + np.asarray(alpha / size, x.dtype) * total
     return x / base ** np.asarray(beta, x.dtype)
 
@@ -343,6 +354,8 @@ def _lrn(at: At, x: Array) -> Array:
 @row("Col2Im")
 def _col2im(at: At, x: Array, image: Array, block: Array) -> Array:
     space, sizes = at.ints(image, "the image's shape"), at.ints(block, "the block's shape")
+    check_between("the image's shape", space, 1, FAR - 1)
+    check_between("the block's shape", sizes, 1, FAR - 1)
     windows = Windows(at, space, sizes)
     count, channels = x.shape[0], x.shape[1] // prod(sizes)
     parts = x.reshape(count, channels, *sizes, *windows.counts)

@@ -25,6 +25,8 @@ from mlc.frontend.importers.stablehlo.program import (
 from mlc.frontend.importers.stablehlo.spelling import spelled
 from mlc.frontend.importers.stablehlo.text import StableHloError, Text, without_aliases
 
+_RESULTS = 1 << 16
+"""Results of an op."""
 _BOOLEAN = frozenset({"compare", "is_finite", "is_inf", "is_pos_inf", "is_neg_inf"})
 
 
@@ -39,6 +41,14 @@ def read(text: str, name: str = "<stablehlo>") -> Module:
         reader.t.fail("regions or lists this deep in each other", "fewer levels")
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         reader.t.fail(f"what means nothing here ({error})")
+
+
+def _said(kind: Kind) -> str:
+    """A type, for messages."""
+    if not isinstance(kind, TensorKind):
+        return str(kind)
+    sizes = "".join("?x" if n is None else f"{n}x" for n in kind.shape)
+    return f"tensor<{sizes}{kind.dtype}>"
 
 
 class _Reader:
@@ -188,6 +198,8 @@ class _Reader:
             name = t.wants_kind("value", "a result")
             if t.takes(":"):
                 count = int(t.wants_kind("number", "a number of results"))
+                if count > _RESULTS:
+                    t.fail(f"{count} results", f"{_RESULTS} at most")
                 found += [f"{name}#{k}" for k in range(count)]
             else:
                 found.append(name)
@@ -220,15 +232,24 @@ class _Reader:
             regions = t.listed("(", ")", self._region)
         if t.sees("{"):
             attributes |= t.dictionary()
-        kinds = self._function_type()
+        kinds = self._function_type(operands, line)
         return Op(name, tuple(operands), (), tuple(kinds), line, attributes, tuple(regions))
 
-    def _function_type(self) -> list[Kind]:
+    def _function_type(self, operands: Sequence[str], line: int) -> list[Kind]:
         t = self.t
         t.wants(":")
-        t.types()
+        self._check(operands, t.types(), line)
         t.wants("->")
         return t.types()
+
+    def _check(self, operands: Sequence[str], said: Sequence[Kind], line: int) -> None:
+        """Fails where the text says other types of operands than where they are defined."""
+        if len(said) != len(operands):
+            self.t.fail(f"{len(said)} types of operands", f"{len(operands)}", line)
+        for value, kind in zip(operands, said, strict=True):
+            known = self._kind(value, line)
+            if isinstance(known, TensorKind) and known != kind:
+                self.t.fail(f"{value} as {_said(kind)}", _said(known), line)
 
     def _pretty(self, line: int) -> Op:
         t = self.t
@@ -302,8 +323,10 @@ class _Reader:
         while t.takes(","):
             first += [t.a_type()]
         if t.takes("->"):
+            self._check(operands, first, t.line)
             return t.types()
         if name == "return":
+            self._check(operands, first, t.line)
             return []
         if name == "optimization_barrier":
             return first
@@ -320,7 +343,7 @@ class _Reader:
         if t.takes("("):
             t.wants(")")
             attributes = t.dictionary()
-            return Op(name, (), (), tuple(self._function_type()), line, attributes)
+            return Op(name, (), (), tuple(self._function_type((), line)), line, attributes)
         attributes = t.dictionary() if t.sees("{") else {}
         attributes["value"], kind = t.typed_dense()
         return Op(name, (), (), (kind,), line, attributes)
@@ -331,7 +354,7 @@ class _Reader:
         target = t.wants_kind("symbol", "a function's name")[1:].strip('"')
         operands = t.listed("(", ")", self._operand)
         attributes = t.dictionary() if t.sees("{") else {}
-        kinds = self._function_type()
+        kinds = self._function_type(operands, line)
         key = "callee" if name == "call" else "call_target_name"
         return Op(name, tuple(operands), (), tuple(kinds), line, {**attributes, key: target})
 
@@ -353,7 +376,8 @@ class _Reader:
             attributes["padding"] = np.array(attributes["padding"], np.int64).reshape(-1, 2)
         if t.sees("{"):
             attributes |= t.dictionary()
-        return Op(name, tuple(operands), (), tuple(self._function_type()), line, attributes)
+        kinds = self._function_type(operands, line)
+        return Op(name, tuple(operands), (), tuple(kinds), line, attributes)
 
     def reduce(self, name: str, line: int) -> Op:
         """`reduce(%x init: %c), (%y init: %d) applies stablehlo.add across dimensions = [0] …`."""
@@ -373,7 +397,8 @@ class _Reader:
         attributes: dict[str, Any] = {"dimensions": t.attribute()}
         if t.sees("{"):
             attributes |= t.dictionary()
-        kinds = self._function_type()
+        operands = [a for a, _ in pairs] + [b for _, b in pairs]
+        kinds = self._function_type(operands, line)
         if applied is not None:
             region = _applying(applied, kinds[0])
         else:
@@ -386,7 +411,6 @@ class _Reader:
                 second.append(b)
                 t.takes(",")
             region = self._region([*names, *second])
-        operands = [a for a, _ in pairs] + [b for _, b in pairs]
         return Op(name, tuple(operands), (), tuple(kinds), line, attributes, (region,))
 
     def loop(self, name: str, line: int) -> Op:
@@ -429,7 +453,7 @@ class _Reader:
         if t.takes("attributes"):
             attributes |= t.dictionary()
         region = self._region()
-        kinds = self._function_type()
+        kinds = self._function_type((*xs, *starts), line)
         attributes["operandSegmentSizes"] = [len(xs), len(starts)]
         attributes["resultSegmentSizes"] = [len(kinds) - len(starts), len(starts)]
         return Op(name, (*xs, *starts), (), tuple(kinds), line, attributes, (region,))

@@ -75,6 +75,7 @@ class Run:
             if op.name == "return":
                 return tuple(operands)
             try:
+                _check_axes(op, operands)
                 found = self.op(op, operands, values)
                 for name, kind, value in zip(op.results, op.kinds, found, strict=True):
                     values[name] = _fitting(kind, value)
@@ -281,6 +282,27 @@ def _fitting(kind: Any, value: Array) -> Array:
     value = written(np.asarray(value)) if isinstance(value, np.ndarray | np.generic) else value
     value = value if value.dtype == dtype else value.astype(dtype)
     return value if kind.dtype not in NARROW else _narrow(value, NARROW[kind.dtype])
+
+
+_AXES = {
+    "sort": "dimension", "concatenate": "dimension", "reverse": "dimensions",
+    "reduce": "dimensions", "get_dimension_size": "dimension", "set_dimension_size": "dimension",
+    "iota": "iota_dimension", "dynamic_iota": "iota_dimension",
+}  # fmt: skip
+"""Attributes that say axes of the first operand, or of what has none."""
+
+
+def _check_axes(op: Op, operands: Sequence[Array]) -> None:
+    """ValueError where an attribute says an axis that is not there; one of `sort` may be < 0."""
+    name = _AXES.get(op.name, "")
+    said, kind = op.get(name), next(iter(op.kinds), None)
+    if said is None or not isinstance(kind, TensorKind):
+        return
+    rank = len(kind.shape) if "iota" in name else operands[0].ndim
+    least = -rank if op.name == "sort" else 0
+    for axis in np.ravel(np.array(said, object)):
+        if not least <= int(axis) < rank:
+            raise ValueError(f"{name} = {said}; expected {least} to {rank - 1}")
 
 
 def _narrow(value: Array, bits: int) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
-from mlc.frontend.importers.stablehlo.text import numpy_of
+from mlc.frontend.importers.stablehlo.text import FAR, numpy_of
 from mlc.frontend.numpy.creation import arange, ones, zeros
 from mlc.frontend.trace.constant import written
 from mlc.frontend.trace.loops import fori_loop
@@ -27,6 +27,13 @@ def sizes_of(op: Op) -> tuple[int, ...]:
     if None in kind.shape:
         raise ValueError(f"the result's type leaves sizes open; expected dynamic_{op.name}")
     return tuple(n for n in kind.shape if n is not None)
+
+
+def check_numbers(name: str, numbers: Sequence[Any], least: int) -> None:
+    """ValueError where one of an attribute's numbers cannot be; sizes that vary can."""
+    for number in numbers:
+        if isinstance(number, int) and not least <= number < FAR:
+            raise ValueError(f"{name} = {list(numbers)}; expected {least} to {FAR - 1}")
 
 
 def broadcast_in_dim(op: Op, x: Array, shape: Sequence[Any]) -> Array:
@@ -51,7 +58,9 @@ def iota(op: Op, shape: Sequence[Any]) -> Array:
     axis = int(op.get("iota_dimension", 0))
     kind = op.kinds[0]
     assert isinstance(kind, TensorKind)
-    return np.broadcast_to(line(shape[axis], axis, len(shape)).astype(numpy_of(kind)), shape)
+    numbers = line(shape[axis], axis, len(shape)).astype(numpy_of(kind))
+    known = isinstance(numbers, np.ndarray)
+    return np.broadcast_to(written(numbers) if known else numbers, shape)
 
 
 _WRITTEN = 1 << 16
@@ -111,6 +120,9 @@ def pad(
     x: Array, value: Array, low: Sequence[int], high: Sequence[int], inner: Sequence[int]
 ) -> Array:
     """Elements between and around; fewer where a number is negative."""
+    check_numbers("low padding", low, 1 - FAR)
+    check_numbers("high padding", high, 1 - FAR)
+    check_numbers("interior padding", inner, 0)
     if any(not isinstance(i, int) or i for i in inner):
         spread = [n + _natural(n - 1) * i for n, i in zip(x.shape, inner, strict=True)]
         between = _full(spread, value)
@@ -187,8 +199,10 @@ class Places:
         batching = _listed(numbers, "operand_batching_dims", "input_batching_dims")
         beside = _listed(numbers, "start_indices_batching_dims", "scatter_indices_batching_dims")
         start_map = _listed(numbers, "start_index_map", "scatter_dims_to_operand_dims")
-        vector = int(numbers.get("index_vector_dim", 0))
-        rank = len(shape)
+        vector, rank = int(numbers.get("index_vector_dim", 0)), len(shape)
+        _check_places("axes of windows", window, rank)
+        _check_places("index_vector_dim", [vector], indices.ndim + 1)
+        _check_places("axes of the operand", [*dropped, *batching, *start_map], len(operand))
         outer = [a for a in range(rank) if a not in window]
         if vector == indices.ndim:
             indices = indices[..., None]
@@ -211,6 +225,12 @@ class Places:
                 at = window[kept.index(axis)]
                 found = found + line(shape[at], at, rank)
             self.at.append(found)
+
+
+def _check_places(name: str, places: Sequence[int], count: int) -> None:
+    """ValueError where one of some axes is not there."""
+    if any(not 0 <= place < count for place in places):
+        raise ValueError(f"{name} {list(places)}; expected 0 to {count - 1}")
 
 
 def _listed(numbers: Mapping[str, Any], *names: str) -> list[int]:
@@ -239,6 +259,7 @@ def _gathered(
     vector = int(numbers.get("index_vector_dim", 0))
     outer = iter(n for axis, n in enumerate(indices) if axis != vector)
     rank = len(sizes) - len(dropped) + len(indices) - (vector < len(indices))
+    _check_places("offset_dims", window, rank)
     return [next(inner) if axis in window else next(outer) for axis in range(rank)]
 
 

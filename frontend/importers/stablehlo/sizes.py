@@ -54,7 +54,8 @@ def known(op: Op, operands: Sequence[Known | None], shapes: Sequence[Shape]) -> 
     if op.name == "constant":
         return _dims(op.get("value"))
     if op.name == "get_dimension_size":
-        return _array(shapes[0][int(op.get("dimension", 0))])
+        axis = int(op.get("dimension", 0))
+        return _array(shapes[0][axis]) if 0 <= axis < len(shapes[0]) else None
     row = _ROWS.get(op.name)
     if row is None or any(x is None for x in operands):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -47,6 +48,8 @@ _TYPE = re.compile(r"(tuple|complex|memref|vector|index|none|[su]?i\d+|tf32|b?f\
 DTYPES = {**ELEMENTS, "index": "i64", **{kind: f"{kind[0]}8" for kind in NARROW}}
 """StableHLO's element types -> ours: narrow integers are bytes that hold no more than they may."""
 
+FAR = 1 << 31
+"""No size, stride or padding is that large."""
 _MOST_BYTES = 1 << 31  # of a literal
 
 _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|[-+]?(?:inf|nan|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)|true|false")
@@ -183,6 +186,9 @@ class Text:
         assert sizes is not None
         element = inside[sizes.end() :].replace(" ", "")
         shape = tuple(None if s == "?" else int(s) for s in re.findall(r"\d+|\?", sizes[0]))
+        if any(n is not None and n >= FAR for n in shape):
+            self.start = begin
+            self.fail(f"tensor<{inside}>", f"sizes of no more than {FAR - 1}")
         if element.startswith("!quant.uniform<"):
             storage, quantised = self._quantised(element, begin)
             return TensorKind(shape, storage, quantised)
@@ -341,7 +347,7 @@ def numpy_of(kind: TensorKind) -> np.dtype[Any]:
 def literal(inside: str, kind: TensorKind) -> NDArray[Any]:
     """The elements between the brackets of `dense`."""
     dtype, shape = numpy_of(kind), tuple(n or 0 for n in kind.shape)
-    count = int(np.prod(shape, dtype=np.int64))
+    count = prod(shape)
     if inside.startswith('"'):
         data = bytes.fromhex(inside[1:-1].removeprefix("0x"))
         if kind.dtype == "i1":  # bits of each byte, or one byte for all
@@ -370,7 +376,11 @@ def _elements(words: list[str], dtype: np.dtype[Any]) -> NDArray[Any]:
         return _elements(words, part).view(dtype)
     if dtype.kind in "iu":
         bits = 8 * dtype.itemsize
-        numbers = [int(word, 0) & (1 << bits) - 1 for word in words]
+        numbers = [int(word, 0) for word in words]
+        for number in numbers:
+            if not -(1 << bits - 1) <= number < 1 << bits:
+                raise ValueError(f"{number}, which is no number of {bits} bits")
+        numbers = [number & (1 << bits) - 1 for number in numbers]
         return np.array(numbers, f"u{dtype.itemsize}").view(dtype)
     hexes = [word for word in words if word.startswith("0x")]
     if hexes:  # the bits of each

@@ -15,7 +15,7 @@ import numpy as np
 from mlc.dialects.dtypes import is_real, numpy_dtype
 from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.importers.stablehlo.program import Op, Region, TensorKind
-from mlc.frontend.importers.stablehlo.shapes import MONOIDS, of_dtype, pad, sizes_of
+from mlc.frontend.importers.stablehlo.shapes import MONOIDS, check_numbers, of_dtype, pad, sizes_of
 from mlc.frontend.importers.stablehlo.text import numpy_of
 from mlc.frontend.numpy.creation import ones, zeros
 from mlc.frontend.trace.loops import fori_loop, scan
@@ -92,6 +92,8 @@ class Windows:
     """How windows lie over an operand: sizes, strides, dilations and padding for each axis."""
 
     def __init__(self, op: Op, rank: int) -> None:
+        self.line = op.line
+
         def numbers(name: str, default: int) -> list[Any]:
             found = op.get(name)
             if found is None:
@@ -102,6 +104,11 @@ class Windows:
         self.strides = numbers("window_strides", 1)
         self.apart = numbers("window_dilations", 1)
         self.spread = numbers("base_dilations", 1)
+        for name, found in (
+            ("window_dimensions", self.sizes), ("window_strides", self.strides),
+            ("window_dilations", self.apart), ("base_dilations", self.spread),
+        ):  # fmt: skip
+            check_numbers(name, found, 1)
         around = numbers("padding", 0) if op.get("padding") is not None else [0] * 2 * rank
         self.around = list(zip(around[::2], around[1::2], strict=True))
 
@@ -114,8 +121,8 @@ class Windows:
         """The places in a window, in order."""
         if not all(isinstance(n, int) for n in self.sizes) or math.prod(self.sizes) > _MOST:
             raise NotSupportedError(
-                f"a window of {' x '.join(map(str, self.sizes))} elements; expected no more than"
-                f" {_MOST}, or all elements before each one"
+                f"line {self.line}: a window of {' x '.join(map(str, self.sizes))} elements;"
+                f" expected no more than {_MOST}, or all elements before each one"
             )
         return itertools.product(*(range(n) for n in self.sizes))
 
@@ -277,12 +284,12 @@ def convolution(op: Op, x: Array, w: Array, padding: Sequence[Any] | None = None
     """
     from mlc.frontend import nn
 
-    found = _NUMBERS.search(str(op.get("dimension_numbers")))
-    if found is None:
+    order = _NUMBERS.search(str(op.get("dimension_numbers")))
+    if order is None:
         raise NotSupportedError(
             f"line {op.line}: convolution's dim_numbers {op.get('dimension_numbers')}"
         )
-    xs, ws, ys = ([part.strip() for part in each.split(",")] for each in found.groups())
+    xs, ws, ys = ([part.strip() for part in each.split(",")] for each in order.groups())
     rank = len(xs) - 2
     space = [str(k) for k in range(rank)]
     x = x.transpose(*(xs.index(c) for c in ("b", "f", *space)))
@@ -298,6 +305,10 @@ def convolution(op: Op, x: Array, w: Array, padding: Sequence[Any] | None = None
     strides, apart = numbers("window_strides", 1), numbers("rhs_dilation", 1)
     spread, around = numbers("lhs_dilation", 1), padding or numbers("padding", 0, 2 * rank)
     low, high = around[::2], around[1::2]
+    for name, found in (
+        ("stride", strides), ("rhs_dilate", apart), ("lhs_dilate", spread),
+    ):  # fmt: skip
+        check_numbers(name, found, 1)
     x, w = _widened(op, x, w)
     zero = np.zeros((), x.dtype)
     x = pad(x, zero, [0, 0, *low], [0, 0, *high], [0, 0, *(n - 1 for n in spread)])
@@ -310,8 +321,8 @@ def convolution(op: Op, x: Array, w: Array, padding: Sequence[Any] | None = None
         )
     else:
         y = _plain(nn, x, w, strides, apart, groups)
-    order = ("b", "f", *space)
-    return y.transpose(*(order.index(c) for c in ys))
+    own = ("b", "f", *space)
+    return y.transpose(*(own.index(c) for c in ys))
 
 
 def _plain(
@@ -329,6 +340,8 @@ def _plain(
     shape = (x.shape[0], groups, x.shape[1] // groups)
     total = zeros((x.shape[0], w.shape[0], *counts), x.dtype)
     grouped = w.reshape(groups, -1, *w.shape[1:])
+    if math.prod(sizes) > _MOST:
+        raise NotSupportedError(f"a window of {math.prod(sizes)} places; expected {_MOST} at most")
     for offset in itertools.product(*(range(n) for n in sizes)):
         at = tuple(
             slice(o * a, o * a + (n - 1) * s + 1 if n else o * a, s)
