@@ -234,3 +234,11 @@ def test_derivatives_of_what_jax_wrote() -> None:
     many = np.stack([w, 2 * w, -w])
     rows = mlc.vmap(network, in_axes=(0, None))(many, X)
     np.testing.assert_allclose(rows, [network(each, X) for each in many], rtol=1e-5)
+
+
+def test_integers_of_four_bits() -> None:
+    x = jnp.array([1, 2, -3, 7], jnp.int4)
+    for function in (lambda x: x + x, lambda x: x.astype(jnp.float32) * 2):
+        found, expected = mlc.jax(function)(x), function(x)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
