@@ -135,6 +135,10 @@ def test_ends_of_slices_may_be_far() -> None:
     np.testing.assert_array_equal(found(PLANE), PLANE[:, 2:])
 
 
+def test_outputs_that_an_op_does_not_have() -> None:
+    refused([node("Abs", "x", "y z")], PLANE, "has no output 'z'")
+
+
 def test_windows_that_meet_an_input() -> None:
     for first in range(-7, 5):
         for step in (1, 2, 3, 5):

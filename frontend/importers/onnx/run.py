@@ -123,13 +123,13 @@ class Run:
         values = {**around, **graph.weights}
         values |= {port.name: x for port, x in zip(graph.inputs, arguments, strict=False)}
         self.nodes(graph.nodes, values)
-        return tuple(values[port.name] for port in graph.outputs)
+        return tuple(_value(values, port.name, graph.nodes) for port in graph.outputs)
 
     def nodes(self, nodes: Sequence[Node], values: dict[str, Array]) -> None:
         """Nodes in order."""
         self.walked.append(nodes)
         for node in nodes:
-            inputs = [values[name] if name else None for name in node.inputs]
+            inputs = [_value(values, name, nodes) if name else None for name in node.inputs]
             while inputs and inputs[-1] is None:
                 inputs.pop()
             outputs = self.node(node, inputs, values)
@@ -187,6 +187,14 @@ class Run:
         proto = onnx.FunctionProto()
         proto.ParseFromString(made)
         return reader.body(proto, versions)
+
+
+def _value(values: Mapping[str, Array], name: str, nodes: Sequence[Node]) -> Array:
+    """A value by its name; OnnxError where its node names an output that the op does not have."""
+    if name not in values:
+        said = next((node.said for node in nodes if name in node.outputs), "the graph")
+        raise OnnxError(f"{said} has no output {name!r}: it names more than its op computes")
+    return values[name]
 
 
 def _type_of(x: Array, helper: Any) -> Any:
