@@ -145,7 +145,7 @@ def _default_cache_dir(environment: Mapping[str, str]) -> Path:
 
 def is_thread_count(count: object) -> bool:
     """Whether it is an integer that a parallel region can have as its threads."""
-    if not isinstance(count, Integral) or isinstance(count, bool):
+    if type(count) is bool or not isinstance(count, Integral):
         return False
     return 0 < int(count) <= MOST_THREADS
 
