@@ -106,8 +106,11 @@ class Dim:
         """The polynomial with symbols replaced by dims."""
         if values.keys().isdisjoint(self.symbols()):
             return self
-        total = Dim.const(0)
+        total, kept = Dim.const(0), list[tuple[Monomial, int]]()
         for monomial, coefficient in self.terms:
+            if not any(_names(atom, values) for atom in monomial):
+                kept.append((monomial, coefficient))
+                continue
             product = Dim.const(coefficient)
             for atom in monomial:
                 if isinstance(atom, str):
@@ -115,7 +118,7 @@ class Dim:
                 else:
                     product = product * (atom.numerator.substitute(values) // atom.divisor)
             total = total + product
-        return total
+        return total + Dim(tuple(kept))
 
     def __add__(self, other: int | Dim) -> Dim:
         other = Dim.of(other)
@@ -206,6 +209,13 @@ class Dim:
             factors = [str(size)] if size != 1 or not monomial else []
             text += sign + "*".join(factors + [str(atom) for atom in monomial])
         return text
+
+
+def _names(atom: Atom, values: Mapping[str, Dim]) -> bool:
+    """Whether one of these symbols occurs in it."""
+    if isinstance(atom, str):
+        return atom in values
+    return not values.keys().isdisjoint(atom.numerator.symbols())
 
 
 def _place(term: tuple[Monomial, int]) -> tuple[int, tuple[str, ...]]:

@@ -26,12 +26,16 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Generic, Literal, TypedDict, TypeVar, Unpack
 
 from mlc.lazy_dataclass import dataclass
 
 T = TypeVar("T")
+MOST_THREADS = 4096
+"""Of a parallel region: far more than any machine has cores. Where the system refuses to start a
+thread, OpenMP runtimes end the process; of 30,000 Linux starts all, of a million not."""
 
 Fusion = Literal["none", "all", "fnr", "greedy", "exact"]
 FUSIONS: tuple[Fusion, ...] = ("none", "all", "fnr", "greedy", "exact")
@@ -45,7 +49,8 @@ class KnobError(ValueError):
     An `MLC_…` variable holds a value that means nothing.
 
         $ MLC_THREADS=many python model.py
-        MLC_THREADS=many: expected an integer >= 1; unset MLC_THREADS to use every allowed core
+        MLC_THREADS=many: expected an integer from 1 to 4096;
+        unset MLC_THREADS to use every allowed core
     """
 
 
@@ -138,6 +143,13 @@ def _default_cache_dir(environment: Mapping[str, str]) -> Path:
     return (Path(base) if os.path.isabs(base) else Path(home, ".cache")) / "mlc"
 
 
+def is_thread_count(count: object) -> bool:
+    """Whether it is an integer that a parallel region can have as its threads."""
+    if type(count) is bool or not isinstance(count, Integral):
+        return False
+    return 0 < int(count) <= MOST_THREADS
+
+
 def _boolean(text: str) -> bool:
     if text.lower() in ("1", "true", "yes", "on"):
         return True
@@ -154,7 +166,7 @@ def byte_count(text: str) -> int:
 
 
 def _thread_count(text: str) -> int:
-    return _in_range(int(text), 1)
+    return _in_range(int(text), 1, MOST_THREADS)
 
 
 def _debug_level(text: str) -> int:
@@ -182,7 +194,9 @@ _CACHE_DIR = _Variable("MLC_CACHE_DIR", Path, "a folder", "use ~/.cache/mlc")
 _CACHE_BYTES = _Variable(
     "MLC_CACHE_BYTES", byte_count, "bytes such as 500000000, 512M or 0", "keep at most 1G"
 )
-_THREADS = _Variable("MLC_THREADS", _thread_count, "an integer >= 1", "use every allowed core")
+_THREADS = _Variable(
+    "MLC_THREADS", _thread_count, f"an integer from 1 to {MOST_THREADS}", "use every allowed core"
+)
 _TARGET = _Variable("MLC_TARGET", str, "a name", "compile for the machine mlc runs on")
 _FUSION = _Variable("MLC_FUSION", _fusion, ", ".join(FUSIONS), "search for the best plan")
 _DEBUG = _Variable("MLC_DEBUG", _debug_level, "0, 1, 2 or 3", "print nothing")

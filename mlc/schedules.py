@@ -27,6 +27,7 @@ from mlc.dialects.tile.words import Grain, Words, spell
 from mlc.executable import compile_module
 from mlc.frontend.call.compile import compile as mlc_compile
 from mlc.frontend.call.spec import TensorSpec
+from mlc.knobs import MOST_THREADS
 from mlc.lazy_dataclass import dataclass
 from mlc.levels import Levels
 from mlc.passes.cost.prediction import predicted_seconds
@@ -386,8 +387,9 @@ def problem_of(args: argparse.Namespace) -> Problem:
     for name in ("m", "n", "k", "batch", "threads", "first"):
         if getattr(args, name) < 1:
             raise UsageError(f"{name} = {getattr(args, name)}; expected 1 or more")
-        if getattr(args, name) > MOST:
-            raise UsageError(f"{name} = {getattr(args, name)}; expected at most {MOST}")
+        most = MOST_THREADS if name == "threads" else MOST
+        if getattr(args, name) > most:
+            raise UsageError(f"{name} = {getattr(args, name)}; expected at most {most}")
     try:
         named_dtype(args.dtype)
     except TypeError as error:

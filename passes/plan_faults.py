@@ -29,7 +29,7 @@ from mlc.dialects.tensor.stream import StreamOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_spread
 from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
 from mlc.dialects.tile.word import Word
-from mlc.dialects.tile.words import spell
+from mlc.dialects.tile.words import OF_GRIDS, OF_NESTS, OF_WORKERS, spell
 from mlc.passes.gpu.mma import mma_fault
 from mlc.passes.plan.memory.in_place.sharing import is_replaced, may_keep_the_rest
 from mlc.passes.tile.rows import space_of
@@ -123,6 +123,8 @@ def schedule_fault(op: KernelOp, target: Target) -> str | None:
     if op.schedule is None:
         return None
     schedule, nest = op.schedule.data, nest_of(op)
+    if message := _machine_fault(schedule, target):
+        return message
     if schedule.lanes * schedule.unroll > MOST_ELEMENTS:
         return f"{_spelled(schedule, Vector, Unroll)}; expected {MOST_ELEMENTS} elements at most"
     if message := _axis_fault(schedule, nest) or _turn_fault(schedule, nest):
@@ -138,6 +140,16 @@ def _spelled(schedule: Schedule, *kinds: type[Word]) -> str:
     """What a schedule says of some kinds."""
     found = [word for word in schedule.words if isinstance(word, kinds)]
     return spell(found)[1:-1] or f"no {kinds[0].NAME}"
+
+
+def _machine_fault(schedule: Schedule, target: Target) -> str | None:
+    """Words that nothing of this kind of machine reads."""
+    own, foreign = (OF_GRIDS, OF_WORKERS) if target.launches_grids else (OF_WORKERS, OF_GRIDS)
+    found = next((word for word in schedule.words if isinstance(word, foreign)), None)
+    if found is None:
+        return None
+    names = ", ".join(sorted(kind.NAME for kind in (*own, *OF_NESTS)))
+    return f"{found} is no word of kernels on {target.name}; expected one of {names}"
 
 
 def _axis_fault(schedule: Schedule, nest: Nest | None) -> str | None:
@@ -200,7 +212,7 @@ def _rows_fault(schedule: Schedule, nest: Nest | None) -> str | None:
 
 
 def _cpu_fault(schedule: Schedule, nest: Nest, target: CpuTarget) -> str | None:
-    return _order_fault(schedule, nest) or _tile_fault(schedule)
+    return _order_fault(schedule, nest)
 
 
 def _order_fault(schedule: Schedule, nest: Nest) -> str | None:
@@ -216,13 +228,6 @@ def _order_fault(schedule: Schedule, nest: Nest) -> str | None:
             f" all, along axis {last}"
         )
     return None
-
-
-def _tile_fault(schedule: Schedule) -> str | None:
-    """Tiles of threads are a GPU's."""
-    if schedule.stage is None:
-        return None
-    return f"{schedule.stage} on a CPU; expected words such as register(m 6, n 64)"
 
 
 def _gpu_fault(schedule: Schedule, nest: Nest, target: GpuTarget) -> str | None:

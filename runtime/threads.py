@@ -35,6 +35,8 @@ what lies between two calls of a program, instead of libgomp's milliseconds, whi
 machine are stolen from the thread that is waited for. Measured: docs/measurements.md."""
 _USERS_WAY = ("OMP_WAIT_POLICY", *_SPIN)
 
+_CGROUPS, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
 _kept: list[object] = []
 _explicit_count: int | None = None
 _bound: OpenMPRuntime | None = None
@@ -51,9 +53,12 @@ class OpenMPRuntime:
 
 
 def checked_count(count: int) -> int:
-    """`count` as a thread count; ValueError below 1."""
-    if isinstance(count, bool) or count < 1:
-        raise ValueError(f"threads is {count!r}; expected an integer >= 1, or None for the default")
+    """`count` as a thread count; ValueError for anything else than 1 to `knobs.MOST_THREADS`."""
+    if not knobs.is_thread_count(count):
+        raise ValueError(
+            f"threads is {count!r}; expected an integer from 1 to {knobs.MOST_THREADS}, or None for"
+            " the default"
+        )
     return int(count)
 
 
@@ -223,12 +228,11 @@ def _core_of(cpu: int) -> str:
     return str(cpu)
 
 
-def cgroup_cpus() -> float | None:
+def cgroup_cpus(root: Path = _CGROUPS, own: Path = _OWN_CGROUPS) -> float | None:
     """CPUs of the cgroup quota, versions 2 and 1, the tightest of all ancestors; None: no quota."""
     found: list[float] = []
-    root = Path("/sys/fs/cgroup")
     try:
-        groups = Path("/proc/self/cgroup").read_text().splitlines()
+        groups = own.read_text().splitlines()
     except OSError:
         groups = []
     for group in groups:

@@ -189,11 +189,11 @@ REFUSED = {
     "split(m, 4)": r"split\(m, 4\): m is not summed; expected k",
     "block(n, 32), split(k, 4)": "stands behind other words; expected it before them",
     "block(n, 32, team), block(m, 4, team, dynamic)": "the loop that it joins is dealt",
-    "raster(4)": r"raster\(4\) is not applied to tile programs; expected block, strip, split",
+    "raster(4)": r"raster\(4\) is no word of kernels on avx2; expected one of block",
     "register(m 4, n 16), unroll(4)": r"unroll\(4\) is for nests that have no words of a product",
     "pack(b, panels 16, team), block(g, 1)": "the product has no axis 'g'",
     "register(m 4, n 16), via(dot_bf16)": "dot_bf16",
-    "edge(k, clamp)": "expected clamp, mask or pack of an axis of the result",
+    "edge(k, clamp)": "k is no axis of the result; expected one of m, n",
 }
 
 

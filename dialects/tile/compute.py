@@ -33,6 +33,7 @@ from mlc.dialects.tile.expression import ExpressionsAttr, Positions, check_posit
 from mlc.dialects.tile.layout import LayoutAttr
 from mlc.dialects.tile.letters import Letters, check_access, coordinates, letters_of
 from mlc.dialects.tile.over import Over, OverAttr, parse_over, print_over
+from mlc.dialects.tile.region import in_groups
 from mlc.dialects.tile.types import FragType, TokenType, ViewType, frag_of, frag_type, rank_of
 
 INDEX = IndexType()
@@ -84,10 +85,11 @@ class Product(IRDLOperation):
             properties["prefetch"] = ArrayAttr([IntegerAttr(n, i64) for n in prefetch])
         if clamp:
             properties["clamp"] = StringAttr(clamp)
-        return cls.build(
-            operands=[lhs[0], rhs[0], [] if init is None else [init], positions],
+        begin = () if init is None else (init,)
+        return cls.create(
+            operands=[lhs[0], rhs[0], *begin, *positions],
             result_types=[kind],
-            properties=properties,
+            properties=properties | in_groups(1, 1, len(begin), len(positions)),
         )
 
     @property

@@ -51,6 +51,7 @@ from mlc.dialects.tile.expression import (
 from mlc.dialects.tile.region import (
     YieldOp,
     check_yield,
+    in_groups,
     parse_body,
     parse_pair,
     parse_types,
@@ -178,10 +179,10 @@ class ForOp(IRDLOperation):
             properties["deal"] = DealAttr(deal)
         if once:
             properties["once"] = UnitAttr()
-        return ForOp.build(
-            operands=[positions, inits],
-            result_types=[[x.type for x in inits]],
-            properties=properties,
+        return ForOp.create(
+            operands=[*positions, *inits],
+            result_types=[x.type for x in inits],
+            properties=properties | in_groups(len(positions), len(inits)),
             regions=[body],
         )
 

@@ -43,7 +43,7 @@ from mlc.dialects.tile.expression import (
     print_expression,
 )
 from mlc.dialects.tile.letters import check_access
-from mlc.dialects.tile.region import YieldOp, check_yield, parse_body, print_body
+from mlc.dialects.tile.region import YieldOp, check_yield, in_groups, parse_body, print_body
 from mlc.dialects.tile.types import FragType, ViewType, frag_of, rank_of, view_of
 
 INDEX = IndexType()
@@ -144,10 +144,10 @@ class MapOp(IRDLOperation):
         kinds: Sequence[Attribute],
         body: Region,
     ) -> MapOp:
-        return MapOp.build(
-            operands=[inputs, positions],
-            result_types=[kinds],
-            properties={"starts": ArrayAttr(starts)},
+        return MapOp.create(
+            operands=[*inputs, *positions],
+            result_types=kinds,
+            properties={"starts": ArrayAttr(starts), **in_groups(len(inputs), len(positions))},
             regions=[body],
         )
 
@@ -304,10 +304,11 @@ class ReadOp(IRDLOperation):
         *,
         where: SSAValue | None = None,
     ) -> ReadOp:
-        return ReadOp.build(
-            operands=[view, [] if where is None else [where], positions],
+        only = () if where is None else (where,)
+        return ReadOp.create(
+            operands=[view, *only, *positions],
             result_types=[scalar(view_of(view).element)],
-            properties={"at": at},
+            properties={"at": at, **in_groups(1, len(only), len(positions))},
         )
 
     def verify_(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
+from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import IRDLOperation, traits_def, var_operand_def
 from xdsl.parser import Parser
@@ -33,6 +35,12 @@ class YieldOp(IRDLOperation):
     @staticmethod
     def of(*values: SSAValue) -> YieldOp:
         return YieldOp.create(operands=values)
+
+
+@cache
+def in_groups(*counts: int) -> dict[str, Attribute]:
+    """The property of an op that says how many of its operands each of its groups has."""
+    return {"operandSegmentSizes": DenseArrayBase.from_list(i32, counts)}
 
 
 def yielded(block: Block) -> tuple[SSAValue, ...]:

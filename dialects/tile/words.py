@@ -353,6 +353,15 @@ WORDS: dict[str, type[Word]] = {
     )
 }  # fmt: skip
 """Every word by its name."""
+OF_GRIDS = (Tile, Stages, Roles, Raster, Cluster, SplitK, Overlap, Hold, Share, Threads, Stage)
+"""Words that only kernels of grids take: what blocks of threads do."""
+OF_WORKERS = (
+    Block, Strip, Split, Pack, Register, Via, Prefetch, Edge, Sums, Epilogue, Case, Turn,
+    Nontemporal, Flat, Rows,
+)  # fmt: skip
+"""Words that only kernels of workers take: what loops of a core do."""
+OF_NESTS = (Grain, Vector, Unroll)
+"""Words that both take."""
 
 
 def spell(words: Sequence[Word]) -> str:

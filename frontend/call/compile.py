@@ -16,7 +16,7 @@ from mlc.collector import collector_off, imported
 from mlc.fork import RenewedLock
 from mlc.frontend.call.disabled import EVERY, is_disabled
 from mlc.frontend.trace.definitions import keep_text
-from mlc.knobs import FUSIONS, Fusion, byte_count
+from mlc.knobs import FUSIONS, MOST_THREADS, Fusion, byte_count, is_thread_count
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.float_flags import float_flags_kept
 
@@ -320,8 +320,8 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
     if seconds is not None and not (type(seconds) in (int, float) and 0 < seconds < inf):
         raise ValueError(f"tune={seconds!r}; expected seconds, more than 0")
     threads = settings.threads
-    if threads is not None and (not isinstance(threads, int) or threads < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(f"threads={threads!r}; expected an integer >= 1")
+    if threads is not None and not is_thread_count(threads):
+        raise ValueError(f"threads={threads!r}; expected an integer from 1 to {MOST_THREADS}")
     _check_dynamic(settings.dynamic)
     _check_typical(settings.typical)
     if settings.contract is not None:

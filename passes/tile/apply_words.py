@@ -16,6 +16,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import ScheduleAttr
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.words import (
+    OF_GRIDS,
     Block,
     Edge,
     Epilogue,
@@ -94,6 +95,8 @@ def apply_words(kernel: KernelOp) -> None:
 def _apply(kernel: KernelOp, words: Words) -> None:
     for word in words:
         applied = APPLIED.get(type(word))
+        if isinstance(word, OF_GRIDS) and not isinstance(word, Hold):
+            raise MlcError(f"tiles: {word} without tile(…), which says what a block computes")
         if applied is None:
             known = ", ".join(x.NAME for x in APPLIED)
             raise MlcError(f"tiles: {word} is not applied to tile programs; expected {known}")

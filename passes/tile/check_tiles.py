@@ -140,10 +140,17 @@ def _row_fault(op: DotOp, via: str, target: CpuTarget) -> str | None:
     columns = math.prod(n for c, n in sizes.items() if c in rhs)
     m, n, _ = row.shape
     if rows % m or columns % n:
-        return f"a tile of {rows}x{columns} by {via}, which makes {m}x{n} at a time"
+        axis, unit = ("n", n) if columns % n else ("m", m)
+        return (
+            f"a tile of {rows}x{columns} by {via}, which makes {m}x{n} at a time:"
+            f" expected a multiple of {unit} along {axis}"
+        )
     shifted = op.zero is not None
     if not fits_registers(row, rows // m, columns // n, target, shifted=shifted):
-        return f"a tile of {rows}x{columns} by {via} does not fit into the registers"
+        return (
+            f"a tile of {rows}x{columns} by {via} does not fit into the registers;"
+            " expected a smaller one, of fewer rows (m) or columns (n)"
+        )
     return _group_fault(op, row)
 
 

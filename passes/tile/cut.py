@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i32
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
@@ -107,13 +108,18 @@ def _along(dot: DotOp, axes: Iterable[str]) -> set[SSAValue]:
     found: dict[tuple[SSAValue, str], bool] = {}
     for at, values in _accesses(dot):
         for k in positions_in(at):
-            moved = {f"%{k}": Dim.const(0)}
             for axis in axes:
-                along = {f".{axis}": letter(axis) + position(k)}
-                same = tuple(renamed(renamed(dim, moved), along) for dim in at) == at
                 key = values[k], axis
-                found[key] = found.get(key, True) and same
+                found[key] = found.get(key, True) and _is_along(at, k, axis)
     return {value for (value, _), same in found.items() if same}
+
+
+@lru_cache(maxsize=4096)
+def _is_along(at: tuple[Dim, ...], number: int, axis: str) -> bool:
+    """Whether these places move with a position as with the letter of an axis."""
+    moved = {f"%{number}": Dim.const(0)}
+    along = {f".{axis}": letter(axis) + position(number)}
+    return tuple(renamed(renamed(dim, moved), along) for dim in at) == at
 
 
 def _is_stored_at(value: SSAValue) -> bool:

@@ -83,7 +83,10 @@ def edge(kernel: KernelOp, word: Edge) -> None:
     if word.how == "pack" and word.axis in dot.summed:
         return
     if word.axis not in axes_of(dot):
-        raise MlcError(f"tiles: {word}: expected clamp, mask or pack of an axis of the result")
+        known = ", ".join(axes_of(dot))
+        raise MlcError(
+            f"tiles: {word}: {word.axis} is no axis of the result; expected one of {known}"
+        )
     if word.how == "clamp":
         known = dot.clamp.data if dot.clamp is not None else ""
         dot.properties["clamp"] = StringAttr(known + word.axis)

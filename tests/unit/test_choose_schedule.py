@@ -415,6 +415,7 @@ def test_the_command_refuses_what_is_no_product(capsys: pytest.CaptureFixture[st
         (("4", "4", "4", "--dtype", "bool"), "no instruction that multiplies it"),
         (("4", "4", "4", "--target", "avx3"), "no target is called 'avx3'; expected one of host,"),
         (("4", "4", "3000000000"), "k = 3000000000; expected at most 2147483647"),
+        (("4", "4", "4", "--threads", "99999"), "threads = 99999; expected at most 4096"),
         (("2000000000", "2000000000", "1", "--measure"), "this machine has"),
     ):
         assert main(["tile", *arguments]) == 2

@@ -79,13 +79,14 @@ def test_byte_counts(text: str, expected: int) -> None:
         (
             "MLC_THREADS",
             "many",
-            "MLC_THREADS=many: expected an integer >= 1; "
+            "MLC_THREADS=many: expected an integer from 1 to 4096; "
             "unset MLC_THREADS to use every allowed core",
         ),
         (
             "MLC_THREADS",
             "0",
-            "MLC_THREADS=0: expected an integer >= 1; unset MLC_THREADS to use every allowed core",
+            "MLC_THREADS=0: expected an integer from 1 to 4096; "
+            "unset MLC_THREADS to use every allowed core",
         ),
         (
             "MLC_VERIFY",

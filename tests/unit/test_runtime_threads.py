@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import signal
 import subprocess
@@ -10,7 +11,8 @@ import sys
 import textwrap
 import threading
 import time
-from typing import cast
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -165,9 +167,9 @@ def test_set_threads_reaches_loaded_functions() -> None:
         threads.set_threads(None)
     with knobs.scope(threads=5):
         assert threads.get_threads() == 5
-    for bad in (0, -1, True):
-        with pytest.raises(ValueError, match="expected an integer >= 1"):
-            threads.set_threads(bad)
+    for bad in (0, -1, True, 1.5, "2", 10**6, 4097):
+        with pytest.raises(ValueError, match="expected an integer from 1 to 4096"):
+            threads.set_threads(cast(Any, bad))
 
 
 def test_one_thread_starts_none() -> None:
@@ -230,6 +232,53 @@ def test_counts_respect_affinity_and_quota() -> None:
     assert 1 <= threads.default_count() <= len(os.sched_getaffinity(0))
     quota = threads.cgroup_cpus()
     assert quota is None or quota > 0
+    first = min(os.sched_getaffinity(0))
+    program = (
+        f"import os; os.sched_setaffinity(0, {{{first}}}); import mlc.runtime.threads as t;"
+        " print(t.default_count(), t.allowed_cpus())"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "1 1\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "cpus"),
+    [
+        ("0::/a/b", {"a/b/cpu.max": "150000 100000"}, 1.5),
+        ("0::/a/b", {"a/b/cpu.max": "max 100000", "a/cpu.max": "300000 100000"}, 3.0),
+        ("0::/a/b", {"a/b/cpu.max": "400000 100000", "a/cpu.max": "200000 100000"}, 2.0),
+        ("0::/", {"cpu.max": "50000 100000"}, 0.5),  # as a container sees its own
+        ("0::/a", {"a/cpu.max": "max 100000"}, None),
+        ("0::/a", {}, None),
+        ("4:cpu,cpuacct:/d", {"cpu/d/cpu.cfs_quota_us": "250000",
+                              "cpu/d/cpu.cfs_period_us": "100000"}, 2.5),
+        ("4:cpu,cpuacct:/gone", {"cpu/cpu.cfs_quota_us": "100000",
+                                 "cpu/cpu.cfs_period_us": "100000"}, 1.0),
+        ("4:cpu:/d", {"cpu/d/cpu.cfs_quota_us": "-1", "cpu/d/cpu.cfs_period_us": "100000"}, None),
+        ("3:memory:/d", {"cpu/d/cpu.cfs_quota_us": "100000",
+                         "cpu/d/cpu.cfs_period_us": "100000"}, None),
+    ],
+)  # fmt: skip
+def test_the_tightest_quota_of_all_groups_holds(
+    groups: str,
+    files: dict[str, str],
+    cpus: float | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = tmp_path / "own"
+    own.write_text(f"{groups}\n")
+    for name, text in files.items():
+        path = tmp_path / "root" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert threads.cgroup_cpus(tmp_path / "root", own) == cpus
+    monkeypatch.setattr(threads, "cgroup_cpus", lambda: cpus)
+
+    def eight(_: int) -> range:
+        return range(8)
+
+    monkeypatch.setattr(os, "sched_getaffinity", eight)
+    assert threads.allowed_cpus() == (8 if cpus is None else max(1, math.ceil(cpus)))
 
 
 @pytest.mark.skipif(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -62,6 +63,36 @@ def test_words_that_cannot_be_applied(words: str, error: type[Exception], said: 
     compiled: Any = mlc.compile(schedule=words)(curved)
     with pytest.raises(error, match=said):
         compiled(*inputs())
+
+
+@pytest.mark.parametrize(
+    ("words", "target", "said"),
+    [
+        *((word, "avx2", rf"{re.escape(word)} is no word of kernels on avx2; expected.* register")
+          for word in ("threads(32)", "share(4)", "tile(m 64, n 64, k 32)", "stages(3)",
+                       "roles(producer 1, consumer 2)", "raster(8)", "cluster(2)", "overlap(items)",
+                       "split_k(blocks 4, parts 2)", "hold(rows 1, threads 32, lanes 4)")),
+        ("rows(4)", "avx2", r"rows\(4\); expected none"),
+        ("turn(0, rows 8, columns 8)", "avx2", "expected no turn"),
+        ("flat(3)", "avx2", r"flat\(3\); expected none"),
+        ("vector(8, axis 7)", "avx2", "expected no axis, or one from 1 to 2"),
+        ("register(m 4, n 15), via(fma)", "avx2", "expected a multiple of 8 along n"),
+        ("register(m 4, n 16), via(fma), edge(k, mask)", "avx2", "k is no axis of the result"),
+        *((word, "h200", rf"{re.escape(word)} is no word of kernels on h200; expected.* tile")
+          for word in ("register(m 4, n 16)", "block(m, 8)", "pack(b, panels 16)", "rows(4)",
+                       "split(k, 2)", "strip(a, rows 4)", "via(fma)", "flat(3)")),
+        ("threads(32)", "h200", "no vector; expected the axis along which threads run"),
+        ("grain(3)", "h200", r"\[grain\(3\)\]; expected threads"),
+        ("stages(3)", "h200", r"stages\(3\) without tile"),
+    ],
+)  # fmt: skip
+def test_words_that_the_machine_or_the_nest_has_no_place_for(
+    words: str, target: str, said: str
+) -> None:
+    """Each says which word, and what could stand there, before anything is lowered."""
+    compiled: Any = mlc.compile(schedule=words, target=target)(curved)
+    with pytest.raises(MlcError, match=said):
+        compiled.lower(*inputs()).text("loops")
 
 
 def test_there_is_one_product() -> None:

@@ -37,7 +37,7 @@ from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.tile import TileOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, is_phase
 from mlc.dialects.tile.nest_words import Flat, Rows, Unroll, Vector
-from mlc.dialects.tile.words import Grain, Words, grain_of
+from mlc.dialects.tile.words import Grain, Words, grain_of, spell
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import at_peak
 from mlc.passes.cost.sizes import stated
@@ -404,7 +404,23 @@ class SchedulePass(ModulePass):
             elif isinstance(x, TilesOp) and _repays_taking(x, op):
                 x.attributes[DYNAMIC] = UnitAttr()
         if isinstance(wanted := op.attributes.pop(WANTED, None), ScheduleAttr):
-            with_words(_product_of(op), wanted.data.words)
+            kernel = _product_of(op)
+            with_words(kernel, wanted.data.words)
+            if message := _given_fault(kernel, target):
+                where = place(kernel)
+                raise MlcError(f"{where}: schedule: {message}" if where else f"schedule: {message}")
+
+
+def _given_fault(kernel: KernelOp, target: Target) -> str | None:
+    """Why the kernel cannot have words that somebody gave."""
+    from mlc.passes.plan_faults import schedule_fault  # compiler's own words are known to fit
+
+    if (message := schedule_fault(kernel, target)) or kernel.schedule is None:
+        return message
+    schedule = kernel.schedule.data
+    if target.launches_grids and not schedule.threads and not schedule.cuts:
+        return f"{spell(schedule.words)}; expected threads(…), or tile(…), stages(…) and roles(…)"
+    return None
 
 
 def _repays_taking(loop: TilesOp, module: ModuleOp) -> bool:

@@ -37,14 +37,14 @@ mlc_tile.kernel @row(%a: !mlc_tile.view<4x8xbf16>, %b: !mlc_tile.view<8x8xbf16>)
 // -----
 
 mlc_tile.kernel @part_of_a_vector(%a: !mlc_tile.view<4x8xf32>, %b: !mlc_tile.view<8x8xf32>) -> () {
-  // CHECK: mlc_tile.dot: a tile of 4x12 by fma, which makes 1x8 at a time
+  // CHECK: mlc_tile.dot: a tile of 4x12 by fma, which makes 1x8 at a time: expected a multiple of 8 along n
   %s = mlc_tile.dot "mk,kn->mn" %a, %b over (k 8) via fma : !mlc_tile.frag<4x12xf32>
 }
 
 // -----
 
 mlc_tile.kernel @registers(%a: !mlc_tile.view<8x8xf32>, %b: !mlc_tile.view<8x16xf32>) -> () {
-  // CHECK: mlc_tile.dot: a tile of 8x16 by fma does not fit into the registers
+  // CHECK: mlc_tile.dot: a tile of 8x16 by fma does not fit into the registers; expected a smaller one
   %s = mlc_tile.dot "mk,kn->mn" %a, %b over (k 8) via fma : !mlc_tile.frag<8x16xf32>
 }
 

@@ -15,7 +15,7 @@ mlc_tile.kernel @marked(%x: !mlc_tile.view<64x256xf32>, %w: !mlc_tile.view<256x5
 
 // -----
 
-// CHECK: tiles: edge(k, clamp): expected clamp, mask or pack of an axis of the result
+// CHECK: tiles: edge(k, clamp): k is no axis of the result; expected one of m, n
 mlc_tile.kernel @summed(%x: !mlc_tile.view<64x256xf32>, %w: !mlc_tile.view<256x512xf32>) -> (%y: !mlc_tile.view<64x512xf32>) attributes {schedule = #mlc.schedule<[edge(k, clamp)]>} {
   %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 256) : !mlc_tile.frag<64x512xf32>
   %t = mlc_tile.map(%e = %s) at(%i, %j) -> (!mlc_tile.frag<64x512xf32>) {
@@ -27,7 +27,7 @@ mlc_tile.kernel @summed(%x: !mlc_tile.view<64x256xf32>, %w: !mlc_tile.view<256x5
 
 // -----
 
-// CHECK: tiles: edge(g, mask): expected clamp, mask or pack of an axis of the result
+// CHECK: tiles: edge(g, mask): g is no axis of the result; expected one of m, n
 mlc_tile.kernel @batched(%x: !mlc_tile.view<64x256xf32>, %w: !mlc_tile.view<256x512xf32>) -> (%y: !mlc_tile.view<64x512xf32>) attributes {schedule = #mlc.schedule<[edge(g, mask)]>} {
   %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 256) : !mlc_tile.frag<64x512xf32>
   %t = mlc_tile.map(%e = %s) at(%i, %j) -> (!mlc_tile.frag<64x512xf32>) {
