@@ -35,6 +35,7 @@ from mlc.frontend.staging.loops import For
 from mlc.frontend.staging.many import making
 from mlc.frontend.staging.truth import negated, truth
 from mlc.frontend.staging.variables import alone, locals_of
+from mlc.frontend.staging.sometimes import is_in, unsure
 from mlc.frontend.staging.variants import Variants, facts_of
 from mlc.frontend.staging.whiles import While
 from mlc.frontend.staging.wholes import has_class
@@ -253,6 +254,8 @@ class Flow:
         if is_array(container) and isinstance(value, Tracer):
             return Flow.inside(value, lift(container))
         recognised(value)
+        if unsure(container) is not None:
+            return is_in(value, container)
         series = isinstance(container, list | tuple | dict | set | frozenset)
         parts: list[Any] = list(container) if series else []  # pyright: ignore[reportUnknownArgumentType]
         if not any(isinstance(x, Tracer) for x in (value, *parts)):

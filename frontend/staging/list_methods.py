@@ -328,7 +328,7 @@ def _check(fits: Any, message: str) -> None:
 def spread(value: Any) -> Any:
     """The elements of what is spread out among arguments, or in a tuple."""
     if not is_counted(value):
-        return value
+        return check(value)
     held = counted_of(value)
     if not isinstance(held.count, int):
         message = "a list whose length only the compiled function knows is spread out by *."

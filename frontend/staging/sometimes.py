@@ -1,0 +1,284 @@
+"""
+Keys of a dict and attributes that only some ways set: the place holds what is there on those ways,
+and which they are. Reading it raises KeyError or AttributeError at run time on the others.
+
+The keys that are there on a way stand in the order in which the dict has them all. What needs to
+know which they are, as a loop over them does, is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any, NoReturn
+
+from mlc.dialects.dtypes import I64
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.values import lift, number
+from mlc.frontend.staging.variants import Unset, Variants
+from mlc.frontend.trace.captures import is_users
+from mlc.frontend.trace.containers import LEAF, Node, Structure, flatten
+from mlc.frontend.trace.hashed import as_key
+from mlc.frontend.trace.kinds import class_of
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
+
+
+
+class Absent(Unset):
+    """What a place of a dict or an object is on the ways that do not set it."""
+
+    def __init__(self, name: Any, holder: Any) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "holder", holder)
+
+    def __repr__(self) -> str:
+        return f"no {self.name!r}"
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, Absent) and self.holder is other.holder
+        return same and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def error(self) -> Any:
+        """What Python raises where it is read."""
+        if class_of(self.holder) is dict:
+            return KeyError(self.name)
+        kind = class_of(self.holder).__name__
+        return AttributeError(f"{kind!r} object has no attribute {self.name!r}")
+
+
+class Sometimes(Variants):
+    """What such a place holds; only what asks whether it is set sees it."""
+
+    __mlc_unsure__ = True
+
+    @property
+    def absent(self) -> Absent:
+        """The option of the ways that do not set it."""
+        return next(x for x in self.options if isinstance(x, Absent))
+
+    def is_set(self) -> Any:
+        """Whether it is set: a bool, if that is known here."""
+        return self.asked(lambda option: not isinstance(option, Absent))
+
+    def found(self) -> Any:
+        """What is there; the error of Python's where nothing is."""
+        return self.apply(lambda option: option)
+
+    def otherwise(self, default: Any) -> Any:
+        """What is there, else the default."""
+        from mlc.frontend.staging.branches import choice
+
+        there = self.is_set()
+        if isinstance(there, bool):
+            return self.found() if there else default
+        return choice("it", there, self.found, lambda: default, apart=True)
+
+    def refuse(self, *_: object, **__: object) -> NoReturn:
+        """The error of a use that needs to know whether it is set."""
+        raise refused(self.absent)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self.refuse()
+
+    __hash__ = object.__hash__
+
+
+for _name in (*vars(Variants), "__repr__", "__str__", "__format__", "__contains__", "__setitem__"):
+    if _name.startswith("__") and callable(getattr(Variants, _name, None)):
+        if not _name.startswith("__mlc") and _name not in vars(Sometimes) and _name != "__init__":
+            setattr(Sometimes, _name, Sometimes.refuse)
+
+
+def refused(absent: Absent) -> NotSupportedError:
+    """The error about a dict or object of which only the compiled function knows what it holds."""
+    what = f"the key {absent.name!r} of a dict"
+    if class_of(absent.holder) is not dict:
+        what = f"the attribute {absent.name!r} of a {class_of(absent.holder).__name__}"
+    message = f"{what} is set on some ways only, and what is done here depends on which it is."
+    remedy = (
+        f"Give {absent.name!r} a value before the branch, or in both branches; what is set on some"
+        " ways may be read, by its name, and asked for with get, in or getattr."
+    )
+    return located(NotSupportedError, message, remedy=remedy)
+
+
+# What a join and a loop make of such places
+
+
+def may_be_absent(obj: Any, key: Any) -> bool:
+    """Whether what holds a place may be without it: nothing else is then found there."""
+    kind = class_of(obj)
+    if kind is dict:
+        return True
+    if not hasattr(obj, "__dict__") or isinstance(obj, dict | list | set | FunctionType):
+        return False
+    others = (hasattr(kind, name) for name in (str(key), "__getattr__"))
+    return isinstance(key, str) and not any(others) and not isinstance(obj, type)
+
+
+def lasts(structure: Structure) -> bool:
+    """Whether a value does not change: what is read at a place is not the same list each time."""
+    if structure == LEAF:
+        return True
+    assert isinstance(structure, Node)
+    return structure.kind in (tuple, Variants, Sometimes) and all(map(lasts, structure.children))
+
+
+def merged(x: list[Any], y: list[Any]) -> list[Any] | None:
+    """The places of both, of which each has its own in this order; None where there is no such."""
+    for first, second in ((x, y), (y, x)):
+        order = [*first, *(key for key in second if key not in first)]
+        if [key for key in order if key in second] == second:
+            return order
+    return None
+
+
+def known_to_be(absent: Absent, value: Any) -> Sometimes:
+    """A place that is set here, but of which only the compiled function knows the order."""
+    if not lasts(flatten(value)[1]):
+        raise refused(absent)
+    if isinstance(value, Variants):
+        found: Any = lift(value.chosen) + 1
+        made = Sometimes(found, (absent, *value.options))
+    else:
+        made = Sometimes(Tracer(here(), number(1, I64)), (absent, value))
+    there = frozenset(range(1, len(made.options)))
+    trace = here()
+    trace.facts = (*trace.facts, (made.chosen.value, there))
+    return made
+
+
+# What a traced function does with them
+
+
+def at(obj: dict[Any, Any], key: Any) -> Sometimes | None:
+    """What a key holds that only some ways set."""
+    found = dict.get(obj, key)
+    if type(found) is not Sometimes:
+        return None
+    if found.absent.holder is not obj:  # a copy, in which it may have replaced another value
+        found.refuse()
+    return found
+
+
+def unsure(value: Any) -> Sometimes | None:
+    """A key of a dict that only some ways set."""
+    if class_of(value) is not dict:
+        return None
+    return next((x for x in value.values() if type(x) is Sometimes), None)
+
+
+def check(value: Any) -> Any:
+    """The value, which is gone over or given on; raises where that asks for such keys."""
+    if (found := unsure(value)) is not None:
+        found.refuse()
+    return value
+
+
+def write(obj: dict[Any, Any], key: Any, value: Any) -> None:
+    """obj[key] = value"""
+    old = dict.get(obj, key)
+    if type(old) is Sometimes and next(reversed(obj)) != key:
+        value = known_to_be(old.absent, value)
+    obj[key] = value
+
+
+def size(obj: dict[Any, Any]) -> Any:
+    """len(obj)"""
+    from mlc.frontend import numpy as names
+
+    found: Any = 0
+    for key in obj:
+        there = True if (place := at(obj, key)) is None else place.is_set()
+        found = found + (int(there) if isinstance(there, bool) else names.astype(there, "int64"))
+    if isinstance(found, Tracer):
+        found.weak = True  # Python's own
+    return found
+
+
+def is_filled(obj: dict[Any, Any]) -> Any:
+    """bool(obj)"""
+    from mlc.frontend.staging.flow import Flow
+
+    places = [at(obj, key) for key in obj]
+    if any(place is None for place in places):
+        return True
+    return Flow.any_true(False, *(place.is_set for place in places if place is not None))
+
+
+def is_in(key: Any, obj: dict[Any, Any]) -> Any:
+    """key in obj"""
+    key = as_key(key)
+    place = at(obj, key)
+    return key in obj if place is None else place.is_set()
+
+
+def _get(obj: dict[Any, Any], key: Any, default: Any = None) -> Any:
+    place = at(obj, as_key(key))
+    return obj.get(as_key(key), default) if place is None else place.otherwise(default)
+
+
+def _pop(obj: dict[Any, Any], key: Any, *default: Any) -> Any:
+    key = as_key(key)
+    if (place := at(obj, key)) is None:
+        return obj.pop(key, *default)
+    found = place.otherwise(*default) if default else place.found()
+    del obj[key]
+    return found
+
+
+def _setdefault(obj: dict[Any, Any], key: Any, default: Any = None) -> Any:
+    key = as_key(key)
+    if (place := at(obj, key)) is None:
+        return obj.setdefault(key, default)
+    found = place.otherwise(default)
+    write(obj, key, found)
+    return found
+
+
+def _clear(obj: dict[Any, Any]) -> None:
+    obj.clear()
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "get": _get,
+    "__contains__": lambda obj, key: is_in(key, obj),
+    "pop": _pop,
+    "setdefault": _setdefault,
+    "clear": _clear,
+}
+_ASKING = (len, bool, isinstance, type, id, callable, getattr, hasattr)
+"""Functions of which each says itself what it makes of such a dict."""
+
+
+def call_unsure(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """function(*args, **kwargs) of what only some ways have set, or MISS."""
+    from mlc.frontend.trace.ordered_calls import MISS
+    from mlc.frontend.trace.stores import check_method
+
+    given = (*args, *kwargs.values())
+    for x in given:
+        if type(x) is Sometimes:
+            x.refuse()
+    owner = function.__self__ if isinstance(function, BuiltinFunctionType) else None
+    if unsure(owner) is not None:
+        special = _METHODS.get(function.__name__)
+        if special is None:
+            check(owner)
+        check_method(owner, function.__name__)
+        return special(owner, *args, **kwargs)
+    if function is hasattr and len(args) == 2:
+        found = getattr(*args, None)
+        return found.is_set() if type(found) is Sometimes else MISS
+    bare = function.__func__ if isinstance(function, MethodType) else function
+    users = isinstance(bare, FunctionType) and is_users(bare)
+    if not users and not any(function is x for x in _ASKING):
+        for x in given:
+            check(x)
+    return MISS
