@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from xdsl.ir import Block
 
 from mlc.dialects.dtypes import I64
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift, number
+from mlc.frontend.staging.sized import hidden_in
 from mlc.frontend.staging.variants import Unset, Variants
 from mlc.frontend.trace.captures import is_users
 from mlc.frontend.trace.containers import LEAF, Node, Structure, flatten
@@ -23,6 +26,10 @@ from mlc.frontend.trace.kinds import class_of
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
+
+
+if TYPE_CHECKING:
+    from mlc.frontend.staging.joins import Held
 
 
 class Absent(Unset):
@@ -152,6 +159,17 @@ def known_to_be(absent: Absent, value: Any) -> Sometimes:
     trace = here()
     trace.facts = (*trace.facts, (made.chosen.value, there))
     return made
+
+
+def before_trips(obj: Any, key: Any, end: Held, block: Block) -> Sometimes | None:
+    """What a place holds before the trips that set it; None where they cannot hand that on."""
+    from mlc.frontend.staging.options import not_set
+
+    own = any(any(hidden_in(block, x.dims)) for x in end.leaves if isinstance(x, Tracer))
+    if own or not may_be_absent(obj, key) or not lasts(end.structure):
+        return None
+    found = not_set(Absent(key, obj), end)
+    return None if found is None else Sometimes(*found)
 
 
 # What a traced function does with them
