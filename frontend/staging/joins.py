@@ -104,15 +104,13 @@ def contents_held(contents: Any) -> dict[Any, Held]:
     return {key: Held.of(value) for key, value in entries_of(contents).items()}
 
 
-def _of_places(x: list[Any], y: list[Any]) -> Misfit:
+def _of_places(*alone: Any) -> Misfit:
     """The error of keys or attributes that are not the same in both bodies."""
     text = "does not hold the same places in both branches: "
-    alone = next((key for key in (*x, *y) if (key in x) != (key in y)), None)
-    if alone is None:
-        why, remedy = "they are set in another order.", "Set them in one order."
-    else:
-        why = f"{alone!r} is set in one of them only."
-        remedy = f"Give {alone!r} a value before the branch, or in both branches."
+    why, remedy = "they are set in another order.", "Set them in one order."
+    for key in alone:
+        why = f"{key!r} is set in one of them only."
+        remedy = f"Give {key!r} a value before the branch, or in both branches."
     return Misfit(NotSupportedError, text + why, remedy)
 
 
@@ -187,27 +185,27 @@ class Join:
         What an object holds in both bodies, place by place; of a series, rows of which there are so
         many or so many. Raises Misfit.
         """
-        if isinstance(obj, list | deque) and (list(x) != list(y) or _any_counted(x) or _any_counted(y)):
+        series = isinstance(obj, list | deque)
+        if series and (list(x) != list(y) or _any_counted(x) or _any_counted(y)):
             return self._counted(name, x, y)
         if (keys := merged(list(x), list(y))) is None:
-            raise _of_places(list(x), list(y))
+            raise _of_places()
         return {key: self._place(name, obj, key, x, y) for key in keys}
 
-    def _place(
-        self, name: str, obj: Any, key: Any, x: dict[Any, Held], y: dict[Any, Held]
-    ) -> Any:
+    def _place(self, name: str, obj: Any, key: Any, x: dict[Any, Held], y: dict[Any, Held]) -> Any:
         """What an object holds at a place, which one of the bodies may not have set."""
         if key in x and key in y and x[key].same(y[key]):
             return x[key].value
         if not (key in x and key in y) and not may_be_absent(obj, key):
-            raise _of_places(list(x), list(y))
+            raise _of_places(key)
         absent = Held.of(Absent(key, obj))
         left, right = x.get(key, absent), y.get(key, absent)
         found = self.value(f"{name}[{key!r}]", left, right)
         if not any(isinstance(side.value, Absent | Sometimes) for side in (left, right)):
             return found
-        if not isinstance(found, Variants) or not (lasts(left.structure) and lasts(right.structure)):
-            raise _of_places(list(x), list(y))
+        kept = lasts(left.structure) and lasts(right.structure)
+        if not kept or not isinstance(found, Variants):
+            raise _of_places(key)
         return Sometimes(found.chosen, found.options)
 
     def _counted(self, name: str, x: dict[Any, Held], y: dict[Any, Held]) -> dict[Any, Any]:

@@ -23,28 +23,36 @@ from mlc.frontend.trace.captures import is_users
 from mlc.frontend.trace.containers import LEAF, Node, Structure, flatten
 from mlc.frontend.trace.hashed import as_key
 from mlc.frontend.trace.kinds import class_of
+from mlc.frontend.trace.source import Site, user_site
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
-
-
 
 if TYPE_CHECKING:
     from mlc.frontend.staging.joins import Held
 
 
+_USE = "what is done here depends on whether it is set"
+
+
 class Absent(Unset):
     """What a place of a dict or an object is on the ways that do not set it."""
+
+    name: Any
+    holder: Any
+    site: Site | None
 
     def __init__(self, name: Any, holder: Any) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "holder", holder)
+        object.__setattr__(self, "site", user_site())
 
     def __repr__(self) -> str:
         return f"no {self.name!r}"
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Absent) and self.holder is other.holder
-        return same and self.name == other.name
+        if not isinstance(other, Absent):
+            return False
+        return self.holder is other.holder and bool(self.name == other.name)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -88,6 +96,10 @@ class Sometimes(Variants):
         """The error of a use that needs to know whether it is set."""
         raise refused(self.absent)
 
+    def refuse_result(self) -> NoReturn:
+        """The error of a result that holds it; with the line where only some ways set it."""
+        raise refused(self.absent, "a result or a text holds it", self.absent.site)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -96,23 +108,24 @@ class Sometimes(Variants):
     __hash__ = object.__hash__
 
 
-for _name in (*vars(Variants), "__repr__", "__str__", "__format__", "__contains__", "__setitem__"):
-    if _name.startswith("__") and callable(getattr(Variants, _name, None)):
-        if not _name.startswith("__mlc") and _name not in vars(Sometimes) and _name != "__init__":
-            setattr(Sometimes, _name, Sometimes.refuse)
+_KEPT = ("__init__", "__mlc_parts__", "__mlc_rebuilt__", *vars(Sometimes))
+_OTHERS = ("__repr__", "__str__", "__format__", "__contains__", "__setitem__")
+for _name in (*vars(Variants), *_OTHERS):
+    if _name.startswith("__") and _name not in _KEPT and callable(getattr(Variants, _name, None)):
+        setattr(Sometimes, _name, Sometimes.refuse)
 
 
-def refused(absent: Absent) -> NotSupportedError:
+def refused(absent: Absent, what: str = _USE, site: Site | None = None) -> NotSupportedError:
     """The error about a dict or object of which only the compiled function knows what it holds."""
-    what = f"the key {absent.name!r} of a dict"
+    place = f"the key {absent.name!r} of a dict"
     if class_of(absent.holder) is not dict:
-        what = f"the attribute {absent.name!r} of a {class_of(absent.holder).__name__}"
-    message = f"{what} is set on some ways only, and what is done here depends on which it is."
+        place = f"the attribute {absent.name!r} of a {class_of(absent.holder).__name__}"
+    message = f"{place} is set on some ways only, and {what}."
     remedy = (
         f"Give {absent.name!r} a value before the branch, or in both branches; what is set on some"
         " ways may be read, by its name, and asked for with get, in or getattr."
     )
-    return located(NotSupportedError, message, remedy=remedy)
+    return located(NotSupportedError, message, remedy=remedy, site=site)
 
 
 # What a join and a loop make of such places
@@ -177,7 +190,7 @@ def before_trips(obj: Any, key: Any, end: Held, block: Block) -> Sometimes | Non
 
 def at(obj: dict[Any, Any], key: Any) -> Sometimes | None:
     """What a key holds that only some ways set."""
-    found = dict.get(obj, key)
+    found: Any = obj.get(key) if class_of(obj) is dict else None
     if type(found) is not Sometimes:
         return None
     if found.absent.holder is not obj:  # a copy, in which it may have replaced another value
@@ -186,10 +199,16 @@ def at(obj: dict[Any, Any], key: Any) -> Sometimes | None:
 
 
 def unsure(value: Any) -> Sometimes | None:
-    """A key of a dict that only some ways set."""
-    if class_of(value) is not dict:
+    """A key of a dict, or of what a view of it shows, that only some ways set."""
+    kind = class_of(value)
+    if kind is not dict and kind not in _VIEWS:
         return None
-    return next((x for x in value.values() if type(x) is Sometimes), None)
+    held = value if kind is dict else value.mapping
+    return next((x for x in held.values() if type(x) is Sometimes), None)
+
+
+_NONE: dict[Any, Any] = {}
+_VIEWS: Any = (type(_NONE.keys()), type(_NONE.values()), type(_NONE.items()))
 
 
 def check(value: Any) -> Any:
@@ -199,9 +218,18 @@ def check(value: Any) -> Any:
     return value
 
 
+def check_compared(value: Any) -> None:
+    """Likewise of what is compared, with all that it holds."""
+    kind = class_of(value)
+    check(value)
+    if kind in (list, tuple, dict):
+        for part in value.values() if kind is dict else value:
+            check_compared(part)
+
+
 def write(obj: dict[Any, Any], key: Any, value: Any) -> None:
     """obj[key] = value"""
-    old = dict.get(obj, key)
+    old: Any = obj.get(key) if class_of(obj) is dict else None
     if type(old) is Sometimes and next(reversed(obj)) != key:
         value = known_to_be(old.absent, value)
     obj[key] = value
@@ -209,6 +237,8 @@ def write(obj: dict[Any, Any], key: Any, value: Any) -> None:
 
 def size(obj: dict[Any, Any]) -> Any:
     """len(obj)"""
+    if class_of(obj) is not dict:
+        check(obj)
     from mlc.frontend import numpy as names
 
     found: Any = 0
@@ -222,6 +252,8 @@ def size(obj: dict[Any, Any]) -> Any:
 
 def is_filled(obj: dict[Any, Any]) -> Any:
     """bool(obj)"""
+    if class_of(obj) is not dict:
+        check(obj)
     from mlc.frontend.staging.flow import Flow
 
     places = [at(obj, key) for key in obj]
@@ -230,8 +262,10 @@ def is_filled(obj: dict[Any, Any]) -> Any:
     return Flow.any_true(False, *(place.is_set for place in places if place is not None))
 
 
-def is_in(key: Any, obj: dict[Any, Any]) -> Any:
+def is_in(key: Any, obj: Any) -> Any:
     """key in obj"""
+    if class_of(obj) is not dict:
+        check(obj)
     key = as_key(key)
     place = at(obj, key)
     return key in obj if place is None else place.is_set()
@@ -260,16 +294,28 @@ def _setdefault(obj: dict[Any, Any], key: Any, default: Any = None) -> Any:
     return found
 
 
+def _contains(obj: dict[Any, Any], key: Any) -> Any:
+    return is_in(key, obj)
+
+
+def _update(obj: dict[Any, Any], *others: Any, **named: Any) -> None:
+    for other in others:
+        check(other)
+    for key, value in dict(*others, **named).items():
+        write(obj, as_key(key), value)
+
+
 def _clear(obj: dict[Any, Any]) -> None:
     obj.clear()
 
 
 _METHODS: dict[str, Callable[..., Any]] = {
     "get": _get,
-    "__contains__": lambda obj, key: is_in(key, obj),
+    "__contains__": _contains,
     "pop": _pop,
     "setdefault": _setdefault,
     "clear": _clear,
+    "update": _update,
 }
 _ASKING = (len, bool, isinstance, type, id, callable, getattr, hasattr)
 """Functions of which each says itself what it makes of such a dict."""
@@ -287,10 +333,8 @@ def call_unsure(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     owner = function.__self__ if isinstance(function, BuiltinFunctionType) else None
     if unsure(owner) is not None:
         special = _METHODS.get(function.__name__)
-        if special is None:
-            check(owner)
         check_method(owner, function.__name__)
-        return special(owner, *args, **kwargs)
+        return check(owner) if special is None else special(owner, *args, **kwargs)
     if function is hasattr and len(args) == 2:
         found = getattr(*args, None)
         return found.is_set() if type(found) is Sometimes else MISS

@@ -158,6 +158,7 @@ class Access(Flow):
         return call(function, args, kwargs)
 
     unpacked, spread = staticmethod(unpacked), staticmethod(spread)
+    sure = staticmethod(check_sure)
 
     def listed(self, loop: Any, items: Any, python: Any, tests: bool) -> Any:
         """[… for … in items]: a loop of the program's, or Python's (comprehensions.py)."""
@@ -178,7 +179,8 @@ class Access(Flow):
     def in_place(self, obj: Any, value: Any, adds: bool) -> Any:
         """The value of `obj += value` and its like, which change a collection."""
         stores.check_collection(obj, "an assignment in place")
-        check_sure(obj), check_sure(value)
+        check_sure(obj)
+        check_sure(value)
         if adds and is_counted(obj):
             method_of(obj, "extend")(value)
             return ()

@@ -172,8 +172,6 @@ def _recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
             leaves.append(Tracer(value.owner, whole.condition))
             return _whole_maker(k, weak, whole.kind), (k, whole.kind)
         return (lambda found: found[k].item() if weak else found[k]), k
-    if hasattr(type(value), "__mlc_unsure__"):
-        value.refuse()
     if hasattr(value, "__mlc_parts__"):
         return _choice_recipe(value, leaves)
     if is_counted(value):
@@ -248,6 +246,8 @@ class Chosen:
 
 
 def _choice_recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
+    if hasattr(value, "__mlc_unsure__"):
+        value.refuse_result()
     parts = [_recipe(x, leaves) for x in value.__mlc_parts__()]
     chosen, *options = (make for make, _ in parts)
 
