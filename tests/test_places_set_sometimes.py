@@ -6,6 +6,8 @@ where nothing is set; what asks for all that is set is refused.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -124,26 +126,27 @@ def test_what_asks_for_all_that_is_set_is_refused(name: str) -> None:
 
 
 def test_derivatives_and_batches_go_through() -> None:
-    def f(x):
-        d = {}
+    def f(x: Any) -> Any:
+        d: dict[str, Any] = {}
         if x[0] > 0:
             d["a"] = x[1] * x[0]
         return d.get("a", 2.0) * x[2]
 
-    g = mlc.compile(mlc.grad(f))
+    g: Any = mlc.compile(mlc.grad(f))
     assert g(np.array([2.0, 3.0, 5.0])).tolist() == [15.0, 10.0, 6.0]
     assert g(np.array([-2.0, 3.0, 5.0])).tolist() == [0.0, 0.0, 2.0]
-    batch = mlc.compile(mlc.vmap(f))(np.array([[2.0, 3.0, 5.0], [-2.0, 3.0, 5.0]]))
+    batch: Any = mlc.compile(mlc.vmap(f))(np.array([[2.0, 3.0, 5.0], [-2.0, 3.0, 5.0]]))
     assert batch.tolist() == [30.0, 10.0]
 
 
 def test_an_argument_gets_no_key_that_may_be_absent() -> None:
     @mlc.compile
-    def f(d, x):
+    def f(d: Any, x: Any) -> Any:
         if x[0] > 0:
             d["a"] = x[1]
         return d.get("a", 0.0)
 
+    given: dict[str, float] = {}
     with pytest.raises(mlc.NotSupportedError, match="'a' of a dict is set on some ways only"):
-        f(given := {}, np.ones(2))
+        f(given, np.ones(2))
     assert given == {}
