@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -248,8 +247,7 @@ def _changes(join: Join, sides: tuple[Traced, Traced], local: Any) -> list[tuple
         variable = Contents(type(obj).__name__, obj)
         x, y = (_contents(side, key, obj) for side in sides)
         try:
-            series = isinstance(obj, list | deque)
-            found.append((variable, join.contents(variable.name, x, y, series)))
+            found.append((variable, join.contents(variable.name, x, y, obj)))
         except Misfit as misfit:
             if reachable(obj):
                 raise misfit.error(f"what the {variable.name} holds") from None

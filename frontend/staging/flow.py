@@ -31,8 +31,10 @@ from mlc.frontend.staging.exits import (
 )
 from mlc.frontend.staging.items import Items
 from mlc.frontend.staging.lazy import Lazy
+from mlc.frontend.staging.list_methods import equal_lists
 from mlc.frontend.staging.loops import For
 from mlc.frontend.staging.many import making
+from mlc.frontend.staging.sometimes import check_compared, is_in, unsure
 from mlc.frontend.staging.truth import negated, truth
 from mlc.frontend.staging.variables import alone, locals_of
 from mlc.frontend.staging.variants import Variants, facts_of
@@ -41,7 +43,7 @@ from mlc.frontend.staging.wholes import has_class
 from mlc.frontend.trace.captures import recognised, told_apart
 from mlc.frontend.trace.deferred import Raising, is_deferred
 from mlc.frontend.trace.effects import effects, must_wait
-from mlc.frontend.trace.kinds import is_array, is_dict
+from mlc.frontend.trace.kinds import class_of, is_array, is_dict
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
@@ -244,6 +246,22 @@ class Flow:
         return Flow.opposite(Flow.same(value, other))
 
     @staticmethod
+    def equal(value: Any, other: Any) -> Any:
+        """value == other, of what may be collections"""
+        check_compared((value, other))
+        if is_counted(value) or is_counted(other):
+            return equal_lists(value, other)
+        return value == other
+
+    @staticmethod
+    def unequal(value: Any, other: Any) -> Any:
+        """value != other"""
+        check_compared((value, other))
+        if is_counted(value) or is_counted(other):
+            return Flow.opposite(equal_lists(value, other))
+        return value != other
+
+    @staticmethod
     def inside(value: Any, container: Any) -> Any:
         """value in container"""
         if is_counted(container):
@@ -253,6 +271,10 @@ class Flow:
         if is_array(container) and isinstance(value, Tracer):
             return Flow.inside(value, lift(container))
         recognised(value)
+        if unsure(container) is not None:
+            return is_in(value, container)
+        if class_of(value) in (dict, list, tuple):
+            check_compared((value, container))
         series = isinstance(container, list | tuple | dict | set | frozenset)
         parts: list[Any] = list(container) if series else []  # pyright: ignore[reportUnknownArgumentType]
         if not any(isinstance(x, Tracer) for x in (value, *parts)):
@@ -388,4 +410,6 @@ def _compared(word: str, x: Any, y: Any) -> Any:
         return (Flow.same if word == "is_" else Flow.differs)(x, y)
     if word in ("in", "not in"):
         return (Flow.inside if word == "in" else Flow.outside)(x, y)
+    if word in ("eq", "ne"):
+        return (Flow.equal if word == "eq" else Flow.unequal)(x, y)
     return getattr(operator, word)(x, y)

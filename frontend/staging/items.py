@@ -11,6 +11,7 @@ from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.some import SomeOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.counted import Counted, counted_of, element, is_counted
+from mlc.frontend.staging.sometimes import check
 from mlc.frontend.trace.kinds import class_of
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import SymbolicDim, as_dim, bounds, is_bound
@@ -84,7 +85,7 @@ def iterated(value: Any) -> Iterator[Any]:
     """iter(value); the error at the user's line, which may be one of the program."""
     if not hasattr(class_of(value), "__iter__") and not hasattr(class_of(value), "__getitem__"):
         raise located(DTypeError, f"{class_of(value).__name__!r} object is not iterable")
-    return iter(value)
+    return iter(check(value))
 
 
 def traced(value: Any) -> bool:

@@ -7,6 +7,7 @@ containers are joined leaf by leaf. A variable that cannot be joined says so whe
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -30,6 +31,7 @@ from mlc.frontend.numpy.values import (
 from mlc.frontend.staging.journal import entries_of
 from mlc.frontend.staging.options import alike, is_number_or_array, joined_options
 from mlc.frontend.staging.sized import ZERO, cut, hidden_in, padded, room_for
+from mlc.frontend.staging.sometimes import Absent, Sometimes, lasts, may_be_absent, merged
 from mlc.frontend.staging.variants import Variants
 from mlc.frontend.staging.wholes import has_class, open_class, python_class
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
@@ -102,15 +104,13 @@ def contents_held(contents: Any) -> dict[Any, Held]:
     return {key: Held.of(value) for key, value in entries_of(contents).items()}
 
 
-def _of_places(x: list[Any], y: list[Any]) -> Misfit:
+def _of_places(*alone: Any) -> Misfit:
     """The error of keys or attributes that are not the same in both bodies."""
     text = "does not hold the same places in both branches: "
-    alone = next((key for key in (*x, *y) if (key in x) != (key in y)), None)
-    if alone is None:
-        why, remedy = "they are set in another order.", "Set them in one order."
-    else:
-        why = f"{alone!r} is set in one of them only."
-        remedy = f"Give {alone!r} a value before the branch, or in both branches."
+    why, remedy = "they are set in another order.", "Set them in one order."
+    for key in alone:
+        why = f"{key!r} is set in one of them only."
+        remedy = f"Give {key!r} a value before the branch, or in both branches."
     return Misfit(NotSupportedError, text + why, remedy)
 
 
@@ -179,20 +179,34 @@ class Join:
         return unflatten(x.structure, leaves)
 
     def contents(
-        self, name: str, x: dict[Any, Held], y: dict[Any, Held], series: bool = False
+        self, name: str, x: dict[Any, Held], y: dict[Any, Held], obj: Any
     ) -> dict[Any, Any]:
         """
         What an object holds in both bodies, place by place; of a series, rows of which there are so
         many or so many. Raises Misfit.
         """
+        series = isinstance(obj, list | deque)
         if series and (list(x) != list(y) or _any_counted(x) or _any_counted(y)):
             return self._counted(name, x, y)
-        if list(x) != list(y):
-            raise _of_places(list(x), list(y))
-        return {
-            k: x[k].value if x[k].same(y[k]) else self.value(f"{name}[{k!r}]", x[k], y[k])
-            for k in x
-        }
+        if (keys := merged(list(x), list(y))) is None:
+            raise _of_places()
+        return {key: self._place(name, obj, key, x, y) for key in keys}
+
+    def _place(self, name: str, obj: Any, key: Any, x: dict[Any, Held], y: dict[Any, Held]) -> Any:
+        """What an object holds at a place, which one of the bodies may not have set."""
+        if key in x and key in y and x[key].same(y[key]):
+            return x[key].value
+        if not (key in x and key in y) and not may_be_absent(obj, key):
+            raise _of_places(key)
+        absent = Held.of(Absent(key, obj))
+        left, right = x.get(key, absent), y.get(key, absent)
+        found = self.value(f"{name}[{key!r}]", left, right)
+        if not any(isinstance(side.value, Absent | Sometimes) for side in (left, right)):
+            return found
+        kept = lasts(left.structure) and lasts(right.structure)
+        if not kept or not isinstance(found, Variants):
+            raise _of_places(key)
+        return Sometimes(found.chosen, found.options)
 
     def _counted(self, name: str, x: dict[Any, Held], y: dict[Any, Held]) -> dict[Any, Any]:
         from mlc.frontend.staging import counted

@@ -7,6 +7,7 @@ from typing import Any
 
 from mlc.dialects.dims import Dim
 from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.python_numbers import item
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.counted import (
     Counted,
@@ -35,6 +36,7 @@ from mlc.frontend.staging.joins import RAISED
 from mlc.frontend.staging.journal import put_contents, touched
 from mlc.frontend.staging.many import of_each, with_listed
 from mlc.frontend.staging.sized import padded
+from mlc.frontend.staging.sometimes import check
 from mlc.frontend.trace.containers import flatten, unflatten
 from mlc.frontend.trace.effects import effects
 from mlc.frontend.trace.kinds import is_tuple
@@ -278,6 +280,17 @@ def method_of(obj: list[Any], name: str) -> Callable[..., Any]:
     return lambda *args, **kwargs: found(obj, *args, **kwargs)
 
 
+def equal_lists(value: Any, other: Any) -> Any:
+    """value == other, where the length of one of them is not known."""
+    x, y = (value, other) if is_counted(value) else (other, value)
+    if value is other or type(x) is not type(y):
+        return value is other
+    if y:
+        counted_of(x).fail()
+    empty = counted_of(x).count == 0
+    return item(empty) if isinstance(empty, Tracer) else empty  # a bool of Python's
+
+
 def unpacked(value: Any, pattern: Any) -> Any:
     """
     What is assigned to several targets. `pattern`: for each of them None, "*" for what takes the
@@ -285,6 +298,7 @@ def unpacked(value: Any, pattern: Any) -> Any:
     """
     if not is_tuple(pattern):
         return value
+    check(value)
     if is_counted(value):
         value = _taken_apart(value, pattern)
     if type(value) not in (list, tuple) or len(value) != len(pattern) or "*" in pattern:
@@ -328,7 +342,7 @@ def _check(fits: Any, message: str) -> None:
 def spread(value: Any) -> Any:
     """The elements of what is spread out among arguments, or in a tuple."""
     if not is_counted(value):
-        return value
+        return check(value)
     held = counted_of(value)
     if not isinstance(held.count, int):
         message = "a list whose length only the compiled function knows is spread out by *."

@@ -182,7 +182,19 @@ def widened(start: Held, end: Held, name: str) -> Variants | None:
             options.append(mine[numbers.index(k)].value)
         else:
             options.append(unflatten(other.structure, [zero_of(x) for x in other.leaves]))
-    return Variants(_renumbered(None if leaf is None else leaf[0], numbers), options)
+    return type(end.value)(_renumbered(None if leaf is None else leaf[0], numbers), options)
+
+
+def not_set(absent: Unset, end: Held) -> tuple[Any, list[Any]] | None:
+    """The number and the options of a place that no trip has set, of what trips leave there."""
+    _, options = options_of(end, "")
+    if not all(map(_may_be_one, options)):
+        return None
+    found = [unflatten(x.structure, [zero_of(leaf) for leaf in x.leaves]) for x in options]
+    place = next((k for k, x in enumerate(found) if isinstance(x, Unset)), None)
+    if place is None:
+        place, found = 0, [absent, *found]
+    return Tracer(here(), number(place, _i64())), found
 
 
 def _of_one_dtype(x: Held, y: Held) -> bool:

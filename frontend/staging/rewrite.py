@@ -38,7 +38,16 @@ from mlc.frontend.staging.scopes import (
     own_nodes,
 )
 from mlc.frontend.staging.separated import separated
-from mlc.frontend.staging.syntax import ITEM, RAW_CALLS, defined, runtime, thunk
+from mlc.frontend.staging.syntax import (
+    EQUALITY,
+    ITEM,
+    RAW_CALLS,
+    SINGLE,
+    defined,
+    may_be_collections,
+    runtime,
+    thunk,
+)
 from mlc.frontend.trace.definitions import Definition, parameters
 from mlc.lazy_dataclass import dataclass
 
@@ -46,7 +55,7 @@ _FRAMES = RAW_CALLS - {"super", "globals", "__import__"}
 """Those that see another frame in a function of a body's own."""
 
 _EXIT = "__mlc_exit__"
-_DECIDED = frozenset({"isinstance", "issubclass", "callable", "hasattr"})
+_DECIDED = frozenset({"isinstance", "issubclass", "callable"})
 """Builtins that give one of Python's bools whatever they are asked about."""
 
 _SUSPENDING = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
@@ -431,8 +440,8 @@ class _Stager(Comprehensions, ast.NodeTransformer):
         movable = all(map(_movable, node.comparators[1:]))
         self.generic_visit(node)
         if len(node.ops) == 1:
-            name = _SINGLE.get(type(node.ops[0]))
-            if name is None:
+            name = SINGLE.get(type(node.ops[0]))
+            if name is None or (name in EQUALITY and not may_be_collections(node)):
                 return node
             return runtime(name, node, node.left, node.comparators[0])
         if not movable:
@@ -450,14 +459,6 @@ class _Stager(Comprehensions, ast.NodeTransformer):
             names = ("__class__", self.scope.first)
             node.args = [at(ast.Name(name, ast.Load()), node) for name in names]
         return node
-
-
-_SINGLE: dict[type[ast.cmpop], str] = {
-    ast.In: "inside",
-    ast.NotIn: "outside",
-    ast.Is: "same",
-    ast.IsNot: "differs",
-}
 
 
 def _constants(names: Sequence[str]) -> ast.expr:

@@ -42,6 +42,7 @@ from mlc.frontend.staging.journal import contents_of, reachable
 from mlc.frontend.staging.magnitudes import stays_within
 from mlc.frontend.staging.options import is_number_or_array, widened, zero_of
 from mlc.frontend.staging.sized import more_room, padded
+from mlc.frontend.staging.sometimes import before_trips
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, traced
 from mlc.frontend.staging.variants import Variants
 from mlc.frontend.staging.wholes import is_class, kind_of
@@ -275,12 +276,21 @@ def _found(
         if not (changed or held.keys() != ends.keys()):
             continue
         kind = type(obj).__name__
-        if held.keys() != ends.keys():
-            raise _grows(kind)
-        for k in changed:
-            variable = Item(f"place {k!r} of the {kind}", obj, k)
-            found.append(_checked(Carried.of(variable), ends[k]))
+        for k in (*changed, *_placed(obj, held, ends, trip)):
+            started = Carried.of(Item(f"place {k!r} of the {kind}", obj, k))
+            found.append(_checked(started, _with_options(started, ends[k], trip)))
     return found
+
+
+def _placed(obj: Any, held: dict[Any, Held], ends: dict[Any, Held], trip: Traced) -> list[Any]:
+    """The places that a trip sets and that were not there: now they are, but hold nothing."""
+    new = [key for key in ends if key not in held]
+    starts = {key: before_trips(obj, key, ends[key], trip.block) for key in new}
+    if [*held, *new] != list(ends) or any(x is None for x in starts.values()):
+        raise _grows(type(obj).__name__)
+    for key, start in starts.items():
+        Item("", obj, key).put(start)
+    return new
 
 
 def _grows(kind: str) -> MlcError:

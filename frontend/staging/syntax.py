@@ -44,6 +44,26 @@ def is_runtime(node: ast.expr) -> bool:
     return isinstance(held, ast.Name) and held.id == RUNTIME
 
 
+SINGLE: dict[type[ast.cmpop], str] = {
+    ast.In: "inside",
+    ast.NotIn: "outside",
+    ast.Is: "same",
+    ast.IsNot: "differs",
+    ast.Eq: "equal",
+    ast.NotEq: "unequal",
+}
+"""What a comparison of two is called."""
+
+EQUALITY = ("equal", "unequal")
+"""What compares lists and dicts as wholes."""
+
+
+def may_be_collections(node: ast.Compare) -> bool:
+    """Whether both sides of a comparison may be lists or dicts."""
+    plain = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.JoinedStr)
+    return not any(isinstance(side, plain) for side in (node.left, *node.comparators))
+
+
 def runtime(method: str, like: ast.AST, *arguments: ast.expr) -> ast.expr:
     """`__mlc__.method(…)`"""
     function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), method, ast.Load())

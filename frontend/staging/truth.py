@@ -9,6 +9,7 @@ from mlc.dialects.errors import ShapeError
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import located
 from mlc.frontend.staging.counted import counted_of, is_counted
+from mlc.frontend.staging.sometimes import is_filled, unsure
 from mlc.frontend.staging.variants import Variants
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -24,6 +25,8 @@ def truth(value: Any, *, staying: bool = True) -> bool | Tracer:
     """
     if isinstance(value, Variants):
         value = value.apply(truth)
+    if unsure(value) is not None:
+        value = is_filled(value)
     if is_counted(value):
         value = counted_of(value).count > 0
     if isinstance(value, SymbolicDim):

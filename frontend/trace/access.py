@@ -23,6 +23,9 @@ from mlc.frontend.staging.flow import Flow
 from mlc.frontend.staging.lazy import Lazy, stays_loop
 from mlc.frontend.staging.list_methods import method_of, read, spread, unpacked
 from mlc.frontend.staging.picked import picked
+from mlc.frontend.staging.sometimes import Sometimes, call_unsure
+from mlc.frontend.staging.sometimes import at as sometimes_at
+from mlc.frontend.staging.sometimes import check as check_sure
 from mlc.frontend.staging.variants import first_variants, narrowed, of_options
 from mlc.frontend.staging.wholes import spelled_in
 from mlc.frontend.trace import stores, unobserved
@@ -97,6 +100,8 @@ class Access(Flow):
             if not isinstance(obj, Tracer):
                 raise
             raise without(obj, name) from None
+        if type(value) is Sometimes:
+            return value.found()
         if isinstance(obj, Tracer | SymbolicDim | np.ndarray | np.generic):
             return value
         if isinstance(obj, ModuleType):
@@ -133,6 +138,8 @@ class Access(Flow):
             check_key(obj, key)
         recognised(key)
         key = as_key(key) if is_dict(obj) else key
+        if is_dict(obj) and (place := sometimes_at(obj, key)) is not None:
+            return place.found()
         if obj is self._globals and isinstance(key, str):
             return self.name(key, obj[key])
         if (subscript := subscript_of(obj)) is not None:
@@ -151,9 +158,11 @@ class Access(Flow):
         return call(function, args, kwargs)
 
     unpacked, spread = staticmethod(unpacked), staticmethod(spread)
+    sure = staticmethod(check_sure)
 
     def listed(self, loop: Any, items: Any, python: Any, tests: bool) -> Any:
         """[… for … in items]: a loop of the program's, or Python's (comprehensions.py)."""
+        check_sure(items)
         if tests or stays_loop(items, python):
             return call(loop, (items,), {})
         return call(python, (items,), {})
@@ -170,6 +179,8 @@ class Access(Flow):
     def in_place(self, obj: Any, value: Any, adds: bool) -> Any:
         """The value of `obj += value` and its like, which change a collection."""
         stores.check_collection(obj, "an assignment in place")
+        check_sure(obj)
+        check_sure(value)
         if adds and is_counted(obj):
             method_of(obj, "extend")(value)
             return ()
@@ -239,7 +250,8 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call in a traced function."""
     if args and isinstance(args[0], Lazy):
         return args[0].given(call, function, args[1:], kwargs)
-    found = call_counted(function, args, kwargs)
+    found = call_unsure(function, args, kwargs)
+    found = call_counted(function, args, kwargs) if found is MISS else found
     return _called(function, args, kwargs) if found is MISS else found
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.items import enumerated, ranged, turned, zipped
 from mlc.frontend.staging.many import accumulated, mapped, reduced
+from mlc.frontend.staging.sometimes import Sometimes, size, unsure
 from mlc.frontend.trace.deferred import text_of
 from mlc.frontend.trace.effects import effects
 from mlc.frontend.trace.source import in_users_name
@@ -102,6 +103,8 @@ def _of_class(value: Tracer, asked: Any) -> Any:
 @in_users_name
 def _length(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     (value,) = args
+    if unsure(value) is not None:
+        return size(value)
     return value.shape[0] if isinstance(value, Tracer) and value.ndim else len(value)
 
 
@@ -186,6 +189,8 @@ def _text(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _attribute(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) == 3 and not hasattr(args[0], args[1]):
         return args[2]
+    if len(args) == 3 and type(found := getattr(args[0], args[1])) is Sometimes:
+        return found.otherwise(args[2])
     from mlc.frontend.trace.access import attribute
 
     return attribute(args[0], args[1])

@@ -246,6 +246,8 @@ class Chosen:
 
 
 def _choice_recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
+    if hasattr(value, "__mlc_unsure__"):
+        value.refuse_result()
     parts = [_recipe(x, leaves) for x in value.__mlc_parts__()]
     chosen, *options = (make for make, _ in parts)
 

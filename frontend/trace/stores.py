@@ -24,6 +24,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.counted import is_counted
 from mlc.frontend.staging.journal import touched
 from mlc.frontend.staging.list_methods import method_of, written
+from mlc.frontend.staging.sometimes import Sometimes, at, write
 from mlc.frontend.staging.twins import check_twins
 from mlc.frontend.staging.variants import Variants
 from mlc.frontend.trace.asked import may_be_rows
@@ -152,6 +153,8 @@ class AttributePlace(Place):
         setattr(self._obj, self._key, new)
 
     def _delete(self) -> None:
+        if type(found := getattr(self._obj, self._key, None)) is Sometimes:
+            found.found()
         delattr(self._obj, self._key)
 
 
@@ -169,8 +172,10 @@ class ElementPlace(Place):
     def _write(self, new: Any) -> None:
         if is_counted(self._obj) or self._is_picked():
             written(self._obj, self._key, new)
+        elif is_dict(self._obj):
+            write(self._obj, self._found(), new)
         else:
-            self._obj[self._found()] = new
+            self._obj[self._key] = new
 
     def _found(self) -> Any:
         return as_key(self._key) if is_dict(self._obj) else self._key
@@ -187,6 +192,8 @@ class ElementPlace(Place):
         if is_counted(self._obj):
             method_of(self._obj, "pop")(self._key)
         else:
+            if is_dict(self._obj) and (place := at(self._obj, self._found())) is not None:
+                place.found()
             del self._obj[self._found()]
 
 

@@ -277,7 +277,7 @@ class _Rewriter(ast.NodeTransformer):
         """[*values, 1]: a list holds what another holds."""
         for k, part in enumerate(node.elts):
             if isinstance(part, ast.Starred):
-                part.value = self.visit(part.value)
+                part.value = self._runtime("sure", part.value, self.visit(part.value))
             else:
                 node.elts[k] = self.visit(part)
         return node
@@ -304,6 +304,8 @@ class _Rewriter(ast.NodeTransformer):
         self.scopes.append(bound)
         self.generic_visit(node)
         self.scopes.pop()
+        for generator in node.generators:
+            generator.iter = self._runtime("sure", generator.iter, generator.iter)
         return node
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension  # noqa: N815

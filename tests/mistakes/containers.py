@@ -85,7 +85,7 @@ def an_attribute_that_one_branch_makes(x):
     for v in x:
         if v > 3:
             box.last = v
-    return box.last
+    return box
 
 
 @mistake(X)
