@@ -43,6 +43,7 @@ def difference(path: Path, begin: Callable[[str], None]) -> str:
     from mlc.executable import compile_module
     from mlc.frontend.importers.mlir import read_module
     from mlc.options import Options
+    from mlc.passes.tensor.expand_transforms import one_function
     from mlc.pipeline import level_of
     from mlc.runtime.interpret import interpret
     from mlc.runtime.probe import host_target
@@ -71,7 +72,9 @@ def difference(path: Path, begin: Callable[[str], None]) -> str:
         _random(a.dtype, shape, k)
         for k, (a, shape) in enumerate(zip(signature.args, shapes, strict=True))
     ]
-    expected = _attempt(lambda: _limited(lambda: interpret(module.clone(), inputs, sizes)))
+    expected = _attempt(
+        lambda: _limited(lambda: interpret(one_function(module).clone(), inputs, sizes))
+    )
     if isinstance(expected, _TooLongError | MemoryError):
         return ""
     begin("compile")
