@@ -6,10 +6,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from mlc.dialects.errors import MlcError
+from mlc.dialects.analysis.layouts import misfits
+from mlc.dialects.errors import MlcError, PlanError
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.program import Take, kept
 from mlc.dialects.target.attribute import target_of
+from mlc.dialects.tile.kernel import CallOp
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops import lower_to_loops
 
@@ -21,6 +23,10 @@ class PlanToLoopsPass(ModulePass):
     name = "mlc-plan-to-loops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for call in op.walk():  # of a text that `mlc-check-tiles` has not seen
+            if isinstance(call, CallOp) and not target_of(op).launches_grids:
+                for message in misfits(call):
+                    raise PlanError(f"{call.name}: {message}")
         new = lower_plan(op)
         for old in reversed(list(op.body.block.ops)):
             op.body.block.erase_op(old, safe_erase=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
@@ -11,7 +10,6 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     FunctionType,
     MemRefType,
-    NoneAttr,
     StringAttr,
     UnitAttr,
 )
@@ -22,7 +20,6 @@ from mlc.dialects.analysis.access import RESULTS, Nest, nest_of
 from mlc.dialects.analysis.alike import spelled
 from mlc.dialects.analysis.nests import ops_in
 from mlc.dialects.dims import Dim, product, shape_of
-from mlc.dialects.errors import PlanError
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.program import ALL_PASSES
@@ -74,14 +71,6 @@ class Strides:
         return frozenset(self.inputs) | ({RESULTS} if self.outputs else set[int]())
 
 
-def _is_memref(kind: Attribute) -> bool:
-    return isinstance(kind, MemRefType)
-
-
-def _is_strided(kind: Attribute) -> bool:
-    return not isinstance(cast("MemRefType[Attribute]", kind).layout, NoneAttr)
-
-
 @dataclass(frozen=True)
 class Kernel:
     """A lowered kernel, and what its caller passes.
@@ -99,14 +88,6 @@ class Kernel:
     output_groups: tuple[tuple[tuple[int, ...], ...], ...]
     scratch: tuple[Scratch, ...]
     dealt: bool
-
-    def check_views(self, op: Operation, views: Sequence[SSAValue]) -> None:
-        """PlanError where a kernel that somebody wrote takes otherwise what lies strided."""
-        taken = [x for x in self.function.function_type.inputs if _is_memref(x)]
-        for k, (view, expected) in enumerate(zip(views, taken, strict=False)):
-            if not _is_strided(expected) and _is_strided(view.type):
-                message = f"argument {k} lies strided, its view in @{self.name} in one piece"
-                raise PlanError(f"{op.name}: {message}; expected the same layout")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -294,10 +294,8 @@ class EntryLowering(TilesLowering):
         strided += [op.outs[k] for k in kernel.strides.outputs]
         for x in strided:
             arguments += [b.index(s) for s in self.homes[x].strides or ()]
-        groups = zip(op.inputs, kernel.input_groups, strict=True)
-        views = [self._view(self.homes[x], x, group) for x, group in groups]
-        kernel.check_views(op, views)
-        arguments += views
+        for k, x in enumerate(op.inputs):
+            arguments.append(self._view(self.homes[x], x, kernel.input_groups[k]))
         offset = self.scratch_at if self.thread is None else self.thread.scratch
         arguments += self._cells(op) if isinstance(op, KernelOp) else []
         for buffer in kernel.scratch:

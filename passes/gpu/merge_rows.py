@@ -19,6 +19,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.layouts import layouts_of
 from mlc.dialects.dims import Dim, Shape, shape_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp
@@ -30,7 +31,6 @@ from mlc.lazy_dataclass import dataclass
 from mlc.passes.gpu.rows import rows_of
 from mlc.passes.plan.fusion.merging import Group, blocks_of, looked_at, may_join
 from mlc.passes.plan.fusion.splitting import split_epilogue
-from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.rows import canonical_rows, space_of
 
 OPS = 96  # of a merged kernel; bounds the compile time of one

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.layouts import misfits
 from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.errors import PlanError
 from mlc.dialects.target import CpuTarget
@@ -18,11 +19,10 @@ from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.target.intrinsics import Intrinsic, row_named
 from mlc.dialects.tile.compute import DotOp
 from mlc.dialects.tile.copy import CopyOp
-from mlc.dialects.tile.kernel import CallOp, CaseOp, KernelOp, called
+from mlc.dialects.tile.kernel import CallOp, CaseOp, KernelOp
 from mlc.dialects.tile.memory import AllocOp
 from mlc.dialects.tile.types import FragType, ViewType, frag_of, view_of
 from mlc.passes.tile.choose import fits_registers
-from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.races import race_faults
 from mlc.passes.tile.stores import store_faults
 
@@ -53,21 +53,7 @@ def _faults(module: ModuleOp, target: CpuTarget) -> Iterator[Fault]:
         else:
             for call in op.walk():
                 if isinstance(call, CallOp):
-                    yield from _call_faults(call)
-
-
-def _call_faults(call: CallOp) -> Iterator[Fault]:
-    """Views of the kernel that lie otherwise than what is handed over."""
-    kernel = called(call)
-    assert kernel is not None
-    for k, (view, found) in enumerate(zip(kernel.block.args, layouts_of(call), strict=True)):
-        expected = view_of(view).layout.data
-        if expected != found:
-            yield (
-                call,
-                f"argument {k} lies {found or 'in one piece'}, its view in @{kernel.sym_name.data}"
-                f" {expected or 'in one piece'}; expected the same layout",
-            )
+                    yield from ((call, message) for message in misfits(call))
 
 
 def tile_faults(kernel: KernelOp, target: CpuTarget) -> Iterator[Fault]:

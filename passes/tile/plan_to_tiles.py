@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.alike import spelled, structure_of
+from mlc.dialects.analysis.layouts import layouts_of
 from mlc.dialects.analysis.shares import LOADS, loads_of_tiles
 from mlc.dialects.dims import DimsAttr
 from mlc.dialects.errors import MlcError
@@ -28,7 +29,6 @@ from mlc.dialects.tile.words import Grain, Hold, Tile, is_shared, spell
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.apply_words import SCHEDULE, apply_words
 from mlc.passes.tile.canonical import canonical
-from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.rows import canonical_rows
 from mlc.passes.tile.stream_kinds import stream_program
 

@@ -15,6 +15,7 @@ from typing import TypeGuard
 from xdsl.ir import BlockArgument, SSAValue
 
 from mlc.cached_property import cached_property
+from mlc.dialects.analysis.layouts import layouts_of
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import named_dtype
@@ -60,7 +61,6 @@ from mlc.passes.tile.choose import (
     split_schedule,
 )
 from mlc.passes.tile.cut import dot_of, tile_of
-from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.panels import as_given, dtype_given, source_of
 from mlc.passes.tile.predict import Prediction, Problem, predict, row_of, usable_rows
 

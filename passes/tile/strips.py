@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from math import ceil, prod
 
+from mlc.dialects.analysis.layouts import layouts_of
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION
 from mlc.dialects.dims import product
 from mlc.dialects.errors import MlcError
@@ -24,7 +25,6 @@ from mlc.passes.cost.work import ATTO, FAR, Work, clock, of_cycles, seconds
 from mlc.passes.tile.canonical import canonical, product_of
 from mlc.passes.tile.choose import TAKE_S, WIDEST, fits_registers
 from mlc.passes.tile.cut import dot_of
-from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.predict import usable_rows
 from mlc.passes.tile.products import grain_of, words_after
 from mlc.passes.tile.steps import step_cycles

@@ -24,6 +24,7 @@ from mlc.dialects.analysis.flat_rows import (
     joins_rows,
     streams_rows,
 )
+from mlc.dialects.analysis.layouts import layouts_of
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.analysis.shares import DYNAMIC, dealt_trips
 from mlc.dialects.dims import Dim, product, shape_of
@@ -50,7 +51,6 @@ from mlc.passes.plan.tiling.turns import with_turns
 from mlc.passes.remarks import place
 from mlc.passes.tile.canonical import product_of
 from mlc.passes.tile.choose import TAKE_S
-from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.products import WordsOf, refusal, words_of_product
 from mlc.passes.tile.strips import words_of_strips
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
@@ -12,14 +13,27 @@ from mlc.dialects.tensor.control import IfOp, yield_of
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tile import TileOp
 from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
-from mlc.dialects.tile.kernel import CallOp
-from mlc.dialects.tile.types import Layout
+from mlc.dialects.tile.kernel import CallOp, called
+from mlc.dialects.tile.types import Layout, view_of
 
 
 def layouts_of(kernel: KernelOp | CallOp) -> list[Layout]:
     """Of arguments, then of results."""
     found: list[Layout] = [layout_of(x) for x in kernel.inputs]
     return found + [_written(kernel, k) for k in range(len(kernel.outs))]
+
+
+def misfits(call: CallOp) -> Iterator[str]:
+    """What is wrong with views of the kernel that lie otherwise than what is handed over."""
+    kernel = called(call)
+    assert kernel is not None
+    for k, (view, found) in enumerate(zip(kernel.block.args, layouts_of(call), strict=True)):
+        expected = view_of(view).layout.data
+        if expected != found:
+            yield (
+                f"argument {k} lies {found or 'in one piece'}, its view in @{kernel.sym_name.data}"
+                f" {expected or 'in one piece'}; expected the same layout"
+            )
 
 
 def layout_of(value: SSAValue) -> Layout:
