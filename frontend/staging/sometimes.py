@@ -272,8 +272,9 @@ def is_in(key: Any, obj: Any) -> Any:
 
 
 def _get(obj: dict[Any, Any], key: Any, default: Any = None) -> Any:
-    place = at(obj, as_key(key))
-    return obj.get(as_key(key), default) if place is None else place.otherwise(default)
+    key = as_key(key)
+    place = at(obj, key)
+    return obj.get(key, default) if place is None else place.otherwise(default)
 
 
 def _pop(obj: dict[Any, Any], key: Any, *default: Any) -> Any:
