@@ -160,12 +160,12 @@ class Program:
     def returned(self, values: Sequence[Any], held: Sequence[Any]) -> Any:
         """The user's result from the program's, and from `held`."""
         rest, objects = iter(values), iter(held)
-        made: Made = {}
+        made: dict[int, Any] = {}
         leaves = [_returned_leaf(leaf, rest, objects, made) for leaf in self.results]
         return unflatten(self.structure, leaves)
 
 
-def _returned_leaf(leaf: ResultLeaf, values: Any, held: Any, made: Made) -> Any:
+def _returned_leaf(leaf: ResultLeaf, values: Any, held: Any, made: dict[int, Any]) -> Any:
     if leaf.kind == "constant":
         return leaf.value
     if leaf.kind == "made":

@@ -19,7 +19,7 @@ from mlc.frontend.numpy.python_numbers import item
 from mlc.frontend.numpy.values import lift, result
 from mlc.frontend.trace.captures import holds_tracer
 from mlc.frontend.trace.draws import REMEDY, Drawn, table_for
-from mlc.frontend.trace.kinds import is_array, is_tuple
+from mlc.frontend.trace.kinds import is_array, is_number, is_tuple
 from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -101,8 +101,7 @@ class SeededGenerator:
         loops[-1].streams.append(self)
         held = trace.hidden_argument(table, HiddenInput(object_path(table, f"rng.{name}")))
         row = held[tuple(x.place for x in loops)]
-        pythons = isinstance(sample, bool | int | float) and not isinstance(sample, np.generic)
-        return item(row) if pythons else result(row.value)
+        return item(row) if is_number(sample) else result(row.value)
 
 
 Draw = Callable[[Any], Any]

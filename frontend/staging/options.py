@@ -147,21 +147,22 @@ def _renumbered(chosen: Any, numbers: Sequence[int]) -> Tracer:
     from mlc.frontend import numpy as names
 
     if chosen is None:
-        return Tracer(here(), number(numbers[0], _i64()))
+        return option_number(numbers[0])
     given: Any = lift(chosen)
     if list(numbers) == list(range(len(numbers))):
         return given
-    found: Any = Tracer(here(), number(numbers[-1], _i64()))
+    found: Any = option_number(numbers[-1])
     for k, new in enumerate(numbers[:-1]):
-        one = Tracer(here(), number(new, _i64()))
+        one = option_number(new)
         found = names.where(names.equal(given, k), one, found)
     return found
 
 
-def _i64() -> Any:
+def option_number(option: int) -> Tracer:
+    """The number of an option, as a value of the program."""
     from mlc.dialects.dtypes import I64
 
-    return I64
+    return Tracer(here(), number(option, I64))
 
 
 def widened(start: Held, end: Held, name: str) -> Variants | None:
@@ -191,10 +192,8 @@ def not_set(absent: Unset, end: Held) -> tuple[Any, list[Any]] | None:
     if not all(map(_may_be_one, options)):
         return None
     found = [unflatten(x.structure, [zero_of(leaf) for leaf in x.leaves]) for x in options]
-    place = next((k for k, x in enumerate(found) if isinstance(x, Unset)), None)
-    if place is None:
-        place, found = 0, [absent, *found]
-    return Tracer(here(), number(place, _i64())), found
+    place = _place_of_unset(found)
+    return (option_number(0), [absent, *found]) if place is None else (option_number(place), found)
 
 
 def _of_one_dtype(x: Held, y: Held) -> bool:
@@ -214,11 +213,14 @@ def or_unset(name: str, held: Held, unset: Tracer) -> Variants | None:
     if leaf is None:
         return Variants(number_of_first(unset), (Unset(name), held.value))
     found, chosen = [option.value for option in options], lift(leaf[0])
-    place = next((k for k, x in enumerate(found) if isinstance(x, Unset)), None)
+    place = _place_of_unset(found)
     if place is None:
         place, found, chosen = 0, [Unset(name), *found], chosen + 1
-    there = Tracer(here(), number(place, _i64()))
-    return Variants(names.where(unset, there, chosen), found)
+    return Variants(names.where(unset, option_number(place), chosen), found)
+
+
+def _place_of_unset(options: Sequence[Any]) -> int | None:
+    return next((k for k, x in enumerate(options) if isinstance(x, Unset)), None)
 
 
 def zero_of(leaf: Any) -> Any:

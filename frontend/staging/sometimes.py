@@ -9,7 +9,7 @@ know which they are, as a loop over them does, is refused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from xdsl.ir import Block
@@ -19,7 +19,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift, number
 from mlc.frontend.staging.sized import hidden_in
 from mlc.frontend.staging.variants import Unset, Variants
-from mlc.frontend.trace.captures import is_users
+from mlc.frontend.trace.captures import runs_users
 from mlc.frontend.trace.containers import LEAF, Node, Structure, flatten
 from mlc.frontend.trace.hashed import as_key
 from mlc.frontend.trace.kinds import class_of
@@ -272,8 +272,9 @@ def is_in(key: Any, obj: Any) -> Any:
 
 
 def _get(obj: dict[Any, Any], key: Any, default: Any = None) -> Any:
-    place = at(obj, as_key(key))
-    return obj.get(as_key(key), default) if place is None else place.otherwise(default)
+    key = as_key(key)
+    place = at(obj, key)
+    return obj.get(key, default) if place is None else place.otherwise(default)
 
 
 def _pop(obj: dict[Any, Any], key: Any, *default: Any) -> Any:
@@ -338,9 +339,7 @@ def call_unsure(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if function is hasattr and len(args) == 2:
         found = getattr(*args, None)
         return found.is_set() if type(found) is Sometimes else MISS
-    bare = function.__func__ if isinstance(function, MethodType) else function
-    users = isinstance(bare, FunctionType) and is_users(bare)
-    if not users and not any(function is x for x in _ASKING):
+    if not runs_users(function) and not any(function is x for x in _ASKING):
         for x in given:
             check(x)
     return MISS

@@ -42,6 +42,7 @@ from mlc.frontend.trace.captures import (
     of_librarys_class,
     paths,
     recognised,
+    runs_users,
     variable_path,
 )
 from mlc.frontend.trace.counted_calls import MISS, call_counted
@@ -407,17 +408,12 @@ def _has_options(
     if any(x.may_be_unset for x in given):
         return True
     chosen = bool(given) or (implemented and first_variants(args) is not None)
-    return chosen and function is not print and not _is_users(function)
+    asks_itself = function is print or runs_users(function)
+    return chosen and not asks_itself
 
 
 def _plain_call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     return call(function, args, kwargs)
-
-
-def _is_users(function: Any) -> bool:
-    """Whether it asks itself of what kind its arguments are."""
-    bare = function.__func__ if isinstance(function, MethodType) else function
-    return isinstance(bare, FunctionType) and is_users(bare)
 
 
 def is_partial(value: object) -> TypeGuard[functools.partial[Any]]:

@@ -117,11 +117,15 @@ def is_users(function: FunctionType) -> bool:
     return "site-packages" not in filename and "dist-packages" not in filename
 
 
+def runs_users(value: object) -> bool:
+    """A function of the user's, or a method of that."""
+    function = value.__func__ if isinstance(value, MethodType) else value
+    return isinstance(function, FunctionType) and is_users(function)
+
+
 def is_users_function(value: object) -> bool:
     """A function of the user's, a method of that, or a functools.partial: what guards can tell."""
-    function = value.__func__ if isinstance(value, MethodType) else value
-    users = isinstance(function, FunctionType) and is_users(function)
-    return users or class_of(value) is functools.partial
+    return runs_users(value) or class_of(value) is functools.partial
 
 
 def of_library(module: object) -> bool:

@@ -138,8 +138,9 @@ def table_for(loops: Sequence[Trips], sample: Any) -> NDArray[Any]:
     one = np.asarray(sample)
     shape = (*(x.count or 0 for x in loops), *one.shape)
     count = int(np.prod(shape, dtype=object))
-    if one.dtype.kind not in "biuf" or count > MOST_DRAWN:
-        what = f"{count:,} elements" if one.dtype.kind in "biuf" else f"elements of {one.dtype}"
+    numbers = one.dtype.kind in "biuf"
+    if not numbers or count > MOST_DRAWN:
+        what = f"{count:,} elements" if numbers else f"elements of {one.dtype}"
         message = f"random: trips of loops draw {what}; expected {MOST_DRAWN:,} numbers at most."
         raise located(NotSupportedError, message, remedy=REMEDY)
     return np.zeros(shape, one.dtype)

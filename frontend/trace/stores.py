@@ -192,9 +192,10 @@ class ElementPlace(Place):
         if is_counted(self._obj):
             method_of(self._obj, "pop")(self._key)
         else:
-            if is_dict(self._obj) and (place := at(self._obj, self._found())) is not None:
+            key = self._found()
+            if is_dict(self._obj) and (place := at(self._obj, key)) is not None:
                 place.found()
-            del self._obj[self._found()]
+            del self._obj[key]
 
 
 # Calls that change an object
