@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -31,7 +31,6 @@ from mlc.profile import Profiler
 from mlc.runtime import probe
 from mlc.text import parse_text
 
-FUSIONS: tuple[str, ...] = get_args(get_type_hints(Options)["fusion"])
 MOST_KERNELS = 60
 """Of a program that is compared: one with more says the same many times over."""
 

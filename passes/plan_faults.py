@@ -211,11 +211,7 @@ def _rows_fault(schedule: Schedule, nest: Nest | None) -> str | None:
     return None
 
 
-def _cpu_fault(schedule: Schedule, nest: Nest, target: CpuTarget) -> str | None:
-    return _order_fault(schedule, nest)
-
-
-def _order_fault(schedule: Schedule, nest: Nest) -> str | None:
+def _cpu_fault(schedule: Schedule, nest: Nest, _: CpuTarget) -> str | None:
     """Summands in the reference's order: along a reduced axis that fixes the vectors."""
     axis, last = schedule.vector_axis, len(nest.sizes) - 1
     if nest.order == "any" or (0 <= axis < nest.rank) or last < nest.rank:

@@ -46,16 +46,7 @@ class Benchmark:
 
     def _best_s(self, run: Callable[[], None]) -> float:
         """The shortest run within the budget, at least three after one to warm up."""
-        run()
-        best = float("inf")
-        end = time.perf_counter() + self._budget_s
-        trials = 0
-        while trials < 3 or time.perf_counter() < end:
-            start = time.perf_counter()
-            run()
-            best = min(best, time.perf_counter() - start)
-            trials += 1
-        return best
+        return self._best_each_s(lambda _: run(), (0,))[0]
 
     def _best_each_s(self, run: Callable[[int], None], starts: Sequence[int]) -> list[float]:
         """

@@ -244,12 +244,6 @@ def measure(*, seconds: float = 1.0) -> CpuTarget:
     return replace(target, source=SOURCE, **rates)
 
 
-def best_rates(*measured: CpuTarget) -> CpuTarget:
-    """The highest of each rate: other work on the machine only ever takes."""
-    best = {name: max(getattr(t, name) for t in measured) for name in MEASURED_FIELDS}
-    return replace(measured[0], **best)
-
-
 def measured_waits(target: CpuTarget, *, seconds: float = 1.0) -> dict[str, float]:
     """Of `LoopCosts`, how long lines of each level take that no stream brings."""
     from mlc.runtime.microbenchmarks import Benchmark

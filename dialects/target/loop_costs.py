@@ -270,6 +270,10 @@ class LoopCosts:
         """Cycles of an element of `item` bytes that is turned in a tile."""
         return self.turned_f64_cycles if item > 4 else self.turned_cycles
 
+    def scan(self, item: int) -> float:
+        """Cycles of an element of `item` bytes of a running sum."""
+        return self.scan_f64_cycles if item > 4 else self.scan_cycles
+
     def alone_cycles(self, item: int, step: int, line_bytes: int) -> float:
         """Of an element of `item` bytes that is loaded alone, `step` bytes from the next one."""
         wide = item > 4

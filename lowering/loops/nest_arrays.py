@@ -130,11 +130,16 @@ def _fold(s: NestArrays, op: Reduction) -> _Fold:
 
 def _is_written(s: NestArrays, value: SSAValue) -> bool:
     """Whether elements of a value are read where the nest writes."""
-    if value in s.inputs:
-        return s.inputs[value] in s.outputs
-    return isinstance(value.owner, TensorOp) and any(
-        _is_written(s, x) for x in value.owner.operands
-    )
+    pending, seen = [value], set[SSAValue]()
+    while pending:
+        x = pending.pop()
+        if x in s.inputs:
+            if s.inputs[x] in s.outputs:
+                return True
+        elif x not in seen and isinstance(x.owner, TensorOp):
+            pending += x.owner.operands
+        seen.add(x)
+    return False
 
 
 class _Fold(ReductionNest):

@@ -135,14 +135,15 @@ def _goes_along(offsets: Sequence[SSAValue], number: SSAValue) -> bool:
 
 def _depends(value: SSAValue, number: SSAValue) -> bool:
     """Whether a number is made of a trip's number, in the trip."""
-    pending = [value]
+    pending, seen = [value], set[SSAValue]()
     while pending:
         x = pending.pop()
         if x is number:
             return True
         op = x.owner
-        if isinstance(op, Operation) and op.parent is number.owner:
+        if x not in seen and isinstance(op, Operation) and op.parent is number.owner:
             pending += op.operands
+        seen.add(x)
     return False
 
 

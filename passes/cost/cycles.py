@@ -280,7 +280,7 @@ def _piece_cycles(
     step = item * prod(dim.evaluate(sizes) for dim in op.shape[axis + 1 :])
     vector = loops.vector_step_cycles + sum(op_cycles(x, lanes, target) for x in _made_of(piece))
     if step > item:  # a column of a wider array
-        vector += lanes * target.loops.alone_cycles(item, step, target.cache_line_bytes)
+        vector += lanes * loops.alone_cycles(item, step, target.cache_line_bytes)
     ragged = (along % lanes != 0) * loops.masked_store_cycles
     each = loops.row_start_cycles + ceil(along / lanes) * vector + ragged
     return loops.short_loop_cycles + rows * each
@@ -309,8 +309,7 @@ def whole_cycles(op: OpaqueOp, sizes: Mapping[str, int], target: CpuTarget) -> f
             * (target.loops.sort_cycles if isinstance(op, SortOp) else target.loops.argsort_cycles)
         )
     if isinstance(op, ScanOp):
-        wide = op.dtype.bytes > 4
-        return elements * (target.loops.scan_f64_cycles if wide else target.loops.scan_cycles)
+        return elements * target.loops.scan(op.dtype.bytes)
     if isinstance(op, ScatterOp):
         updates = prod(dim.evaluate(sizes) for dim in shape_of(op.operands[-1].type))
         return updates * (

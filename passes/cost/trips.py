@@ -78,10 +78,14 @@ class _Sum:
     inside: float = 0.0  # of loops in it, of arrays, and of branches that are taken for others
 
     @property
+    def units(self) -> tuple[float, ...]:
+        """What each of them takes."""
+        return self.begin, self.integers, self.loads, self.stores, self.divide
+
+    @property
     def cycles(self) -> float:
         """The units work side by side; loops come one after another."""
-        units = (self.begin, self.integers, self.loads, self.stores, self.divide)
-        return max(units) + self.inside
+        return max(self.units) + self.inside
 
     def add(self, other: _Sum) -> None:
         """What another block takes, one after the other."""
@@ -94,8 +98,7 @@ class _Sum:
 
     def half(self) -> _Sum:
         """Every other time."""
-        units = (self.begin, self.integers, self.loads, self.stores, self.divide)
-        return _Sum(*(x / 2 for x in (*units, self.inside)))
+        return _Sum(*(x / 2 for x in (*self.units, self.inside)))
 
 
 class _Trips:

@@ -95,7 +95,7 @@ def apply_words(kernel: KernelOp) -> None:
 def _apply(kernel: KernelOp, words: Words) -> None:
     for word in words:
         applied = APPLIED.get(type(word))
-        if isinstance(word, OF_GRIDS) and not isinstance(word, Hold):
+        if applied is None and isinstance(word, OF_GRIDS):
             raise MlcError(f"tiles: {word} without tile(…), which says what a block computes")
         if applied is None:
             known = ", ".join(x.NAME for x in APPLIED)

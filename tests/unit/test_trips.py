@@ -325,6 +325,17 @@ def test_independent_trips_along_rows_are_vectors() -> None:
     assert rows < columns / 2
 
 
+def test_an_index_that_reads_the_one_before_twice_is_looked_at_once() -> None:
+    """Ways to the first one: two to the power of `steps`."""
+    steps = 60
+    doubled = "%d0 = mlc.sub %one, %one : tensor<i64>\n" + "".join(
+        f"%d{k + 1} = mlc.add %d{k}, %d{k} : tensor<i64>\n" for k in range(steps)
+    )
+    start, rest = WRITES.split("%k = mlc.add %i, %one : tensor<i64>")
+    body = start + doubled + rest.replace("[%k]", "[%i]")
+    assert cycles(body, result="tensor<{n}xf64>", read=f"x[%d{steps}]") > 0
+
+
 def _table(x: Any) -> Any:
     n, m = x.shape
     for i in range(1, n):

@@ -20,7 +20,7 @@ from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp, ExpOp, MulOp, SubOp
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.monoid import MONOIDS
-from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import ReduceOp, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, broadcast_to
 from mlc.dialects.tensor.tile import tile_size
@@ -30,7 +30,7 @@ from mlc.passes.plan.tiling.online_reduction import COMBINE, Shifted, Walks, spr
 from mlc.passes.plan.tiling.skipping import is_needed, masked_walk
 from mlc.passes.plan.tiling.tile_groups import Group, finds_position, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
-from mlc.passes.plan.tiling.widths import converted, element_of, result_of, summand_of
+from mlc.passes.plan.tiling.widths import converted, result_of, summand_of
 
 Factors = dict[tuple[TensorOp, type[TensorOp]], SSAValue]
 """What sums so far are multiplied by, for each row value and each exponential of it."""
@@ -374,7 +374,7 @@ def _finite(b: OpBuilder, top: SSAValue) -> SSAValue:
 
 def _all(b: OpBuilder, number: float, like: SSAValue) -> SSAValue:
     """A number, in the dtype and shape of a value."""
-    return full(b, number, element_of(like), shape_of(like.type))
+    return full(b, number, element_dtype(like), shape_of(like.type))
 
 
 def _is_lowest(b: OpBuilder, top: SSAValue, like: SSAValue) -> SSAValue:

@@ -16,7 +16,7 @@ from mlc.dialects.tensor.bind import BindOp, symbols_in
 from mlc.dialects.tensor.control import INDEX, YieldOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.monoid import MONOIDS
-from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype
 from mlc.dialects.tensor.tile import tile_size
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.passes.plan.tiling.both_ways import write
@@ -26,7 +26,6 @@ from mlc.passes.plan.tiling.scalings import scaled, scalings_of
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of, leaves
 from mlc.passes.plan.tiling.tile_scope import TileScope
 from mlc.passes.plan.tiling.widths import (
-    element_of,
     is_kept_wide,
     read_wide,
     result_of,
@@ -121,7 +120,10 @@ class _Loop:
             self.symbols,
             inits,
             [fold_of(op) for op in folds],
-            [tensor_type(element_of(x).ir, op.shape) for x, op in zip(ends, placed, strict=False)],
+            [
+                tensor_type(element_dtype(x).ir, op.shape)
+                for x, op in zip(ends, placed, strict=False)
+            ],
             [cast("tuple[int, ...]", self.scope.result_rows(op)) for op in placed],
             Region(self.body),
         )
@@ -150,7 +152,7 @@ class _Loop:
     def _handed_on(self, op: TensorOp) -> SSAValue:
         """What a tile of rows gives of a result: rounded, or as it is where that is kept."""
         value = self.scope.result(op)
-        return value if op in self.kept else self.scope.rounded(value, element_of(op.results[0]))
+        return value if op in self.kept else self.scope.rounded(value, element_dtype(op.results[0]))
 
     def _leaves(self, op: TensorOp) -> bool:
         """Whether somebody outside of the group reads the result."""

@@ -24,13 +24,13 @@ from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, SelectOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.letters import ALPHABET, split
-from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
-from mlc.passes.plan.tiling.widths import converted, element_of
+from mlc.passes.plan.tiling.widths import converted
 from mlc.passes.plan.widen import NARROW
 from mlc.passes.tensor.constants import splat
 
@@ -150,9 +150,9 @@ def is_needed(scope: TileScope, masked: Masked, before: Callable[[TensorOp], SSA
     for (number, _), exponential in masked.terms.items():
         difference = cast("SubOp", exponential.operands[0].owner)
         value = _source_tile(scope, difference, 1)
-        if element_of(value) in NARROW:  # as the trip reads it
+        if element_dtype(value) in NARROW:  # as the trip reads it
             value = converted(b, value, F32)
-        given = full(b, number, element_of(value), shape_of(value.type))
+        given = full(b, number, element_dtype(value), shape_of(value.type))
         term = b(type(exponential), b(SubOp, given, value))
         found.append(_any(b, _is(b, term, "ne", 0.0)))
     for top, number in masked.tops:
@@ -177,7 +177,7 @@ def _source_tile(scope: TileScope, op: TensorOp, number: int) -> SSAValue:
 
 
 def _is(b: OpBuilder, x: SSAValue, predicate: str, number: float) -> SSAValue:
-    return b(CompareOp, x, full(b, number, element_of(x), shape_of(x.type)), predicate=predicate)
+    return b(CompareOp, x, full(b, number, element_dtype(x), shape_of(x.type)), predicate=predicate)
 
 
 def _any(b: OpBuilder, x: SSAValue) -> SSAValue:

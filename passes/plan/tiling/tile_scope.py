@@ -13,13 +13,12 @@ from mlc.dialects.dtypes import I64, DType
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, full
 from mlc.dialects.tensor.elementwise import AddOp
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype, tensor_of
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.dialects.tensor.tiles import TileOp
 from mlc.passes.plan.tiling.widths import (
     as_it_was,
     converted,
-    element_of,
     operands_in_loop,
     widened_from,
 )
@@ -96,7 +95,7 @@ class TileScope:
         if (narrow := widened_from(value)) is not None:
             assert isinstance(value.owner, ConvertOp)
             part = self.tile(narrow, self.maps.axes_in(value.owner, 0, rows))
-            return self._converted(part, element_of(value))
+            return self._converted(part, element_dtype(value))
         found = self.tiles.get((value, rows))
         if found is not None:
             return found
@@ -193,7 +192,7 @@ class TileScope:
 
     def rounded(self, tile: SSAValue, dtype: DType) -> SSAValue:
         """A tile in a narrower dtype, once, where the tile is made."""
-        if element_of(tile) is dtype:
+        if element_dtype(tile) is dtype:
             return tile
         if self.outer is not None and tile.owner.parent is self.outer.block:
             return self.outer.rounded(tile, dtype)
@@ -219,7 +218,7 @@ class TileScope:
     def clone(self, op: TensorOp, operands: Sequence[SSAValue], rows: Rows) -> SSAValue:
         """The op on tiles."""
         operands, dtype = operands_in_loop(self.b, op, operands, self.rounded)
-        if isinstance(op, ConvertOp) and element_of(operands[0]) is dtype:
+        if isinstance(op, ConvertOp) and element_dtype(operands[0]) is dtype:
             return operands[0]
         kind = tensor_type(dtype.ir, self._shape(op.results[0], rows))
         new = op.on(operands, kind)

@@ -24,7 +24,7 @@ from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import ContractOp, Reduction
 from mlc.dialects.tensor.tile import TileOp
-from mlc.dialects.tensor.tiles import TilesOp
+from mlc.dialects.tensor.tiles import is_phase
 from mlc.passes.plan.widen import NARROW, computes
 from mlc.passes.tensor.constants import splat
 
@@ -35,11 +35,6 @@ Rounds = Callable[[SSAValue, DType], SSAValue]
 """A value of a loop in a narrower dtype."""
 
 
-def element_of(value: SSAValue) -> DType:
-    """The dtype of a tensor's elements."""
-    return element_dtype(value)
-
-
 def is_widened(op: TensorOp) -> bool:
     """Whether an op computes in f32 in a loop what has 16 bits outside."""
     return computes(op) and not is_strict(op)
@@ -47,7 +42,7 @@ def is_widened(op: TensorOp) -> bool:
 
 def result_of(op: TensorOp) -> DType:
     """The dtype of a member's result in the loop."""
-    dtype = element_of(op.results[0])
+    dtype = element_dtype(op.results[0])
     return F32 if dtype in NARROW and is_widened(op) else dtype
 
 
@@ -64,7 +59,7 @@ def summand_of(op: Reduction) -> DType:
 
 def converted(b: OpBuilder, x: SSAValue, dtype: DType) -> SSAValue:
     """A value in a dtype; constants are written in it."""
-    if element_of(x) is dtype:
+    if element_dtype(x) is dtype:
         return x
     number = splat(x)
     if number is not None:
@@ -76,12 +71,12 @@ def operands_in_loop(
     b: OpBuilder, op: TensorOp, tiles: Sequence[SSAValue], rounded: Rounds
 ) -> tuple[list[SSAValue], DType]:
     """What a member, or a view, takes in a loop, given tiles of its operands, and what it gives."""
-    given = [element_of(x) for x in op.operands]
-    result = element_of(op.results[0])
+    given = [element_dtype(x) for x in op.operands]
+    result = element_dtype(op.results[0])
     if isinstance(op, ConvertOp):
         return list(tiles), result
     if is_view(op):
-        same = all(element_of(x) is k for x, k in zip(tiles, given, strict=True))
+        same = all(element_dtype(x) is k for x, k in zip(tiles, given, strict=True))
         return (list(tiles), result) if same else (_widened(b, tiles), F32)
     if is_widened(op) and not (isinstance(op, ContractOp) and _multiplies(op, given[0])):
         return _widened(b, tiles), result_of(op)
@@ -90,22 +85,20 @@ def operands_in_loop(
 
 
 def _widened(b: OpBuilder, tiles: Sequence[SSAValue]) -> list[SSAValue]:
-    return [converted(b, x, F32) if element_of(x) in NARROW else x for x in tiles]
+    return [converted(b, x, F32) if element_dtype(x) in NARROW else x for x in tiles]
 
 
 def _multiplies(op: ContractOp, dtype: DType) -> bool:
     """Whether the target has instructions that multiply factors of a dtype."""
-    module = op.parent_op()
-    while module is not None and not isinstance(module, ModuleOp):
-        module = module.parent_op()
-    if module is None:
+    module = op.get_toplevel_object()
+    if not isinstance(module, ModuleOp):
         return False
     return any(dtype.name in row.dtypes for row in rows_of(cpu_of(module, "a tile loop")))
 
 
 def is_kept_wide(op: TensorOp, rows: int, members: Collection[Operation]) -> bool:
     """Whether a result is one number for each row, which others than members compute with."""
-    if result_of(op) is element_of(op.results[0]):
+    if result_of(op) is element_dtype(op.results[0]):
         return False
     users = (use.operation for use in op.results[0].uses)
     long = [n for n in op.shape if n.constant != 1]
@@ -114,8 +107,8 @@ def is_kept_wide(op: TensorOp, rows: int, members: Collection[Operation]) -> boo
 
 def rounded_after(b: OpBuilder, wide: SSAValue, op: TensorOp, *, is_kept: bool) -> SSAValue:
     """What a loop gives, in the dtype of a member; `is_kept`: those that can read it as it is."""
-    dtype = element_of(op.results[0])
-    if element_of(wide) is dtype:
+    dtype = element_dtype(op.results[0])
+    if element_dtype(wide) is dtype:
         return wide
     found = b(ConvertOp, wide, declared=tensor_type(dtype.ir, shape_of(wide.type)))
     if is_kept:
@@ -133,16 +126,16 @@ def as_it_was(value: SSAValue) -> SSAValue:
 def widened_from(value: SSAValue) -> SSAValue | None:
     """What a conversion widens to f32: whoever reads it reads that, and converts what it reads."""
     owner = value.owner
-    if not isinstance(owner, ConvertOp) or element_of(value) is not F32:
+    if not isinstance(owner, ConvertOp) or element_dtype(value) is not F32:
         return None
-    return owner.x if element_of(owner.x) in NARROW else None
+    return owner.x if element_dtype(owner.x) in NARROW else None
 
 
 def read_wide(narrow: SSAValue, wide: SSAValue) -> None:
     """Loops that widen a value, or tiles of it, read what it was rounded from."""
     for use in list(narrow.uses):
         user = use.operation
-        if not isinstance(user, TensorOp) or not _is_in_loop(user):
+        if not isinstance(user, TensorOp) or not is_phase(user):
             continue
         (result,) = user.results
         if isinstance(user, ConvertOp) and result.type == wide.type:
@@ -158,10 +151,3 @@ def read_wide(narrow: SSAValue, wide: SSAValue) -> None:
         if result.first_use is None:
             user.detach()
             user.erase()
-
-
-def _is_in_loop(op: TensorOp) -> bool:
-    found = op.parent_op()
-    while found is not None and not isinstance(found, TilesOp):
-        found = found.parent_op()
-    return found is not None
