@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from mlc.frontend.importers.fx.dropout import with_masks_first
@@ -136,10 +136,7 @@ class Graph:
         if node in self._sizes:
             return size_now(self._sizes[node], symbols)
         if node.op == "get_attr":
-            found = self._module
-            for part in node.target.split("."):
-                found = getattr(found, part)
-            return found
+            return attrgetter(node.target)(self._module)
         return values[node]
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from operator import getitem
+from operator import attrgetter, getitem
 from typing import Any
 
 import ml_dtypes
@@ -82,10 +82,8 @@ def is_graph(node: Node) -> bool:
 
 def graph_of(node: Node) -> Any:
     """What a node names in its graph's module; None for nodes of other kinds."""
-    found = node.graph.owning_module if node.op == "get_attr" else None
-    for name in node.target.split(".") if found is not None else ():
-        found = getattr(found, name)
-    return found
+    module = node.graph.owning_module if node.op == "get_attr" else None
+    return None if module is None else attrgetter(node.target)(module)
 
 
 def name_of(node: Node) -> str:
