@@ -9,10 +9,10 @@ from importlib import import_module
 from operator import attrgetter, getitem
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import F8E4M3FN
 from mlc.dialects.dtypes import numpy_dtype as row_of
 from mlc.dialects.errors import CompilerBug, MlcError
 from mlc.frontend.errors import SpecialiseSignal
@@ -272,7 +272,7 @@ def converted(x: Array, dtype: np.dtype[Any]) -> Array:
     """An array of another element type, as PyTorch converts."""
     if x.dtype == dtype:
         return x
-    if dtype == ml_dtypes.float8_e4m3fn:  # beyond the largest number is the largest
+    if dtype == F8E4M3FN.numpy:  # beyond the largest number is the largest
         x = np.clip(x, -448, 448)
     return x.astype(dtype)
 

@@ -19,7 +19,8 @@ _NORMS = ("backward", "ortho", "forward")
 
 @row("complex")
 def _complex(at: At, real: Array, imaginary: Array) -> Array:
-    parts = (np.broadcast_to(at.operand(x, x.dtype), at.shape) for x in (real, imaginary))
+    pair = real, imaginary
+    parts: list[Any] = [np.broadcast_to(at.operand(x, x.dtype), at.shape) for x in pair]
     return of_parts(*parts)
 
 
