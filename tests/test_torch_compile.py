@@ -284,6 +284,18 @@ def test_signs_and_orders_of_what_is_no_number_are_eagers() -> None:
     check(compiled(lambda x: (x.sign(), x.sgn(), x * 2))(x), (x.sign(), x.sgn(), x * 2))
 
 
+def test_a_part_of_a_complex_number_leaves_the_other_as_it_is() -> None:
+    x = torch.tensor([1.0, torch.inf, 2.0, -0.0])
+    y = torch.tensor([[torch.inf, 1.0, float("nan"), -0.0], [0.0, -torch.inf, -0.0, 3.0]])
+
+    def f(x: Any, y: Any) -> Any:
+        return torch.view_as_real(torch.complex(x.clone() * 1, y))
+
+    found = compiled(f)(x, y)
+    check([found, found.signbit()], [f(x, y), f(x, y).signbit()])
+    assert not eager_ops()
+
+
 def test_numbers_of_8_bits_are_converted() -> None:
     """Beyond the largest number e4m3fn has that one, e5m2 infinity."""
     x = torch.cat([torch.randn(20), torch.tensor([1e3, -1e6, torch.inf, torch.nan])])

@@ -14,7 +14,7 @@ Array = Any
 Function = Callable[..., tuple[Array, ...]]
 
 
-def function_of(at: At, graph: Any) -> Function:
+def function_of(graph: Any) -> Function:
     """The graph of a branch, or of a loop's trip, as a function of arrays."""
     nodes = list(graph.graph.nodes)
     places = [n for n in nodes if n.op == "placeholder"]
@@ -33,7 +33,7 @@ def function_of(at: At, graph: Any) -> Function:
 
 @row("higher_order.cond")
 def _cond(at: At, test: Any, there: Any, otherwise: Any, operands: Sequence[Array]) -> Any:
-    f, g = function_of(at, there), function_of(at, otherwise)
+    f, g = function_of(there), function_of(otherwise)
     if isinstance(test, bool):
         return (f if test else g)(*operands)
     return control.cond(strong(test).reshape(()) != 0, f, g, *operands)
@@ -43,7 +43,7 @@ def _cond(at: At, test: Any, there: Any, otherwise: Any, operands: Sequence[Arra
 def _while_loop(
     at: At, test: Any, trip: Any, carried: Sequence[Array], beside: Sequence[Array]
 ) -> tuple[Array, ...]:
-    asked, run = function_of(at, test), function_of(at, trip)
+    asked, run = function_of(test), function_of(trip)
 
     def goes_on(state: tuple[Array, ...]) -> Array:
         return strong(asked(*state, *beside)[0]).reshape(()) != 0
@@ -56,7 +56,7 @@ def _while_loop(
 def _scan(
     at: At, trip: Any, start: Sequence[Array], xs: Sequence[Array], beside: Sequence[Array] = ()
 ) -> tuple[Array, ...]:
-    run, count = function_of(at, trip), len(start)
+    run, count = function_of(trip), len(start)
 
     def step(state: tuple[Array, ...], parts: tuple[Array, ...]) -> Any:
         found = run(*state, *parts, *beside)
@@ -68,5 +68,5 @@ def _scan(
 
 @row("higher_order.map_impl")
 def _map(at: At, trip: Any, xs: Sequence[Array], beside: Sequence[Array]) -> tuple[Array, ...]:
-    run = function_of(at, trip)
+    run = function_of(trip)
     return tuple(loops.map_(lambda parts: run(*parts, *beside), tuple(xs)))

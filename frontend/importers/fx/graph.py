@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from mlc.frontend.importers.fx.dropout import with_masks_first
@@ -61,6 +61,8 @@ class Graph:
         self._results = [_returned(x) for x in output.args[0]]
         self._symbols = _symbols(list(self._places))
         self._sizes = {n: size_said(n.meta["val"]) for n in self._nodes if is_size(n)}
+        eager = [n for stage in parts for n in stage.eager]
+        self._strides = {n: _strides_said(n.meta.get("val")) for n in eager}
         wanted = {n for n in self._results if hasattr(n, "meta")}
         self._steps: list[tuple[tuple[Node, ...], Piece | None]] = []
         for k, stage in enumerate(parts):
@@ -113,7 +115,7 @@ class Graph:
         for eager, piece in self._steps:
             for node in eager:
                 found = self._by_torch(node, values, symbols)
-                values[node] = _as_said(found, node.meta.get("val"), symbols)
+                values[node] = _as_said(found, self._strides[node], symbols)
             if piece is not None:
                 tensors = [self._value(n, values, symbols) for n in piece.inputs]
                 made = piece(tensors, symbols)
@@ -136,10 +138,7 @@ class Graph:
         if node in self._sizes:
             return size_now(self._sizes[node], symbols)
         if node.op == "get_attr":
-            found = self._module
-            for part in node.target.split("."):
-                found = getattr(found, part)
-            return found
+            return attrgetter(node.target)(self._module)
         return values[node]
 
 
@@ -148,19 +147,32 @@ def _returned(result: Any) -> Any:
     return result.args[0] if hasattr(result, "meta") and is_store(result) else result
 
 
+def _strides_said(value: Any) -> Any:
+    """
+    The strides that the graph says of a tensor, as a tuple, or of each of several, as a list; None
+    where it says none.
+    """
+    torch = import_module("torch")
+    if isinstance(value, tuple | list):
+        return [_strides_said(part) for part in value]
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    if any(hint_of(step) is None for step in value.stride()):  # data decide it
+        return None
+    return tuple(map(size_said, value.stride()))
+
+
 def _as_said(found: Any, said: Any, symbols: Symbols) -> Any:
     """
     What PyTorch has computed, with the strides that the graph says: compiled code relies on them,
     and some ops of PyTorch's, `_fft_r2c` for one, lay their result otherwise than they say.
     """
     torch = import_module("torch")
-    if isinstance(said, tuple | list):
+    if isinstance(said, list):
         return [_as_said(part, of, symbols) for part, of in zip(found, said, strict=True)]
-    if not isinstance(said, torch.Tensor) or found.layout is not torch.strided:
+    if said is None or found.layout is not torch.strided:
         return found
-    if any(hint_of(step) is None for step in said.stride()):  # data decide it
-        return found
-    strides = tuple(size_now(size_said(step), symbols) for step in said.stride())
+    strides = tuple(size_now(step, symbols) for step in said)
     pairs = zip(found.shape, found.stride(), strides, strict=True)
     if not found.numel() or all(n == 1 or step == wanted for n, step, wanted in pairs):
         return found

@@ -6,13 +6,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from operator import getitem
+from operator import attrgetter, getitem
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import F8E4M3FN
 from mlc.dialects.dtypes import numpy_dtype as row_of
 from mlc.dialects.errors import CompilerBug, MlcError
 from mlc.frontend.errors import SpecialiseSignal
@@ -82,10 +82,8 @@ def is_graph(node: Node) -> bool:
 
 def graph_of(node: Node) -> Any:
     """What a node names in its graph's module; None for nodes of other kinds."""
-    found = node.graph.owning_module if node.op == "get_attr" else None
-    for name in node.target.split(".") if found is not None else ():
-        found = getattr(found, name)
-    return found
+    module = node.graph.owning_module if node.op == "get_attr" else None
+    return None if module is None else attrgetter(node.target)(module)
 
 
 def name_of(node: Node) -> str:
@@ -274,7 +272,7 @@ def converted(x: Array, dtype: np.dtype[Any]) -> Array:
     """An array of another element type, as PyTorch converts."""
     if x.dtype == dtype:
         return x
-    if dtype == ml_dtypes.float8_e4m3fn:  # beyond the largest number is the largest
+    if dtype == F8E4M3FN.numpy:  # beyond the largest number is the largest
         x = np.clip(x, -448, 448)
     return x.astype(dtype)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlc.frontend.importers.fx.run import At, row
+from mlc.frontend.numpy.complexes import of_parts
 
 Array = Any
 
@@ -18,7 +19,9 @@ _NORMS = ("backward", "ortho", "forward")
 
 @row("complex")
 def _complex(at: At, real: Array, imaginary: Array) -> Array:
-    return at.operand(real) + at.operand(imaginary) * 1j
+    pair = real, imaginary
+    parts: list[Any] = [np.broadcast_to(at.operand(x, x.dtype), at.shape) for x in pair]
+    return of_parts(*parts)
 
 
 @row("polar")

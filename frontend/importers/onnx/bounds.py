@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
+from mlc.frontend.importers.bounds import FAR, check_between
 from mlc.frontend.importers.onnx.graph import Node
 
-FAR = 1 << 31
-"""ONNX's numbers for "to the end" begin there; no size, stride or padding is that large."""
 MOST = 1 << 28
 """Elements of an array that is made while tracing: 1 GiB of f32."""
 
@@ -57,13 +56,6 @@ def check_axes(name: str, value: Any, rank: int, *, end: bool = False) -> None:
     """ValueError where axes are not those of an array; one without axes counts as one of one."""
     rank = max(rank, 1)
     check_between(name, value, -rank, rank if end else rank - 1)
-
-
-def check_between(name: str, value: Any, least: int, most: int) -> None:
-    """ValueError where a number, or one of several, lies outside."""
-    for number in value if isinstance(value, list | tuple) else [value]:
-        if isinstance(number, int) and not least <= number <= most:
-            raise ValueError(f"{name} = {value}; expected {least} to {most}")
 
 
 def check_split(parts: Sequence[Any], size: Any) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.dtypes import is_real
-from mlc.frontend.importers.onnx.bounds import FAR, check_axes, check_between
+from mlc.frontend.importers.bounds import FAR, check_between
+from mlc.frontend.importers.onnx.bounds import check_axes
 from mlc.frontend.importers.onnx.run import ROWS, At, row
 from mlc.frontend.importers.onnx.shape import axes_of
 from mlc.frontend.importers.onnx.values import PLACES, counted, cut, full, traced

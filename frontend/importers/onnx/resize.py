@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.dtypes import is_real
-from mlc.frontend.importers.onnx.bounds import FAR, check_between, check_room
+from mlc.frontend.importers.bounds import FAR, check_between
+from mlc.frontend.importers.onnx.bounds import check_room
 from mlc.frontend.importers.onnx.run import At, row
 
 Array = Any

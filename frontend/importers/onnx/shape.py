@@ -9,13 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mlc.frontend.importers.onnx.bounds import (
-    FAR,
-    check_axes,
-    check_between,
-    check_room,
-    check_split,
-)
+from mlc.frontend.importers.bounds import FAR, check_between
+from mlc.frontend.importers.onnx.bounds import check_axes, check_room, check_split
 from mlc.frontend.importers.onnx.graph import dtype_of
 from mlc.frontend.importers.onnx.run import At, is_known, row, traced
 from mlc.frontend.importers.onnx.values import (

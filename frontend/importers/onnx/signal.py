@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mlc.frontend.importers.onnx.bounds import FAR, check_axes, check_between, check_room
+from mlc.frontend.importers.bounds import FAR, check_between
+from mlc.frontend.importers.onnx.bounds import check_axes, check_room
 from mlc.frontend.importers.onnx.graph import dtype_of
 from mlc.frontend.importers.onnx.run import ROWS, At, row
 from mlc.frontend.importers.onnx.values import arange, cut

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.dtypes import is_real
-from mlc.frontend.importers.onnx.bounds import FAR, check_between
+from mlc.frontend.importers.bounds import FAR, check_between
 from mlc.frontend.importers.onnx.run import ROWS, At, in_f32, row, traced
 from mlc.frontend.importers.onnx.values import arange, cut, full, some, taken
 from mlc.frontend.numpy.creation import zeros

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from mlc.frontend.importers.bounds import FAR, check_between
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
-from mlc.frontend.importers.stablehlo.text import FAR, numpy_of
+from mlc.frontend.importers.stablehlo.text import numpy_of
 from mlc.frontend.numpy.creation import arange, ones, zeros
 from mlc.frontend.trace.constant import written
 from mlc.frontend.trace.loops import fori_loop
@@ -31,9 +32,7 @@ def sizes_of(op: Op) -> tuple[int, ...]:
 
 def check_numbers(name: str, numbers: Sequence[Any], least: int) -> None:
     """ValueError where one of an attribute's numbers cannot be; sizes that vary can."""
-    for number in numbers:
-        if isinstance(number, int) and not least <= number < FAR:
-            raise ValueError(f"{name} = {list(numbers)}; expected {least} to {FAR - 1}")
+    check_between(name, list(numbers), least, FAR - 1)
 
 
 def broadcast_in_dim(op: Op, x: Array, shape: Sequence[Any]) -> Array:
@@ -200,9 +199,10 @@ class Places:
         beside = _listed(numbers, "start_indices_batching_dims", "scatter_indices_batching_dims")
         start_map = _listed(numbers, "start_index_map", "scatter_dims_to_operand_dims")
         vector, rank = int(numbers.get("index_vector_dim", 0)), len(shape)
-        _check_places("axes of windows", window, rank)
-        _check_places("index_vector_dim", [vector], indices.ndim + 1)
-        _check_places("axes of the operand", [*dropped, *batching, *start_map], len(operand))
+        check_between("axes of windows", window, 0, rank - 1)
+        check_between("index_vector_dim", vector, 0, indices.ndim)
+        inside = [*dropped, *batching, *start_map]
+        check_between("axes of the operand", inside, 0, len(operand) - 1)
         outer = [a for a in range(rank) if a not in window]
         if vector == indices.ndim:
             indices = indices[..., None]
@@ -225,12 +225,6 @@ class Places:
                 at = window[kept.index(axis)]
                 found = found + line(shape[at], at, rank)
             self.at.append(found)
-
-
-def _check_places(name: str, places: Sequence[int], count: int) -> None:
-    """ValueError where one of some axes is not there."""
-    if any(not 0 <= place < count for place in places):
-        raise ValueError(f"{name} {list(places)}; expected 0 to {count - 1}")
 
 
 def _listed(numbers: Mapping[str, Any], *names: str) -> list[int]:
@@ -259,7 +253,7 @@ def _gathered(
     vector = int(numbers.get("index_vector_dim", 0))
     outer = iter(n for axis, n in enumerate(indices) if axis != vector)
     rank = len(sizes) - len(dropped) + len(indices) - (vector < len(indices))
-    _check_places("offset_dims", window, rank)
+    check_between("offset_dims", window, 0, rank - 1)
     return [next(inner) if axis in window else next(outer) for axis in range(rank)]
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.errors import MlcError
 from mlc.dialects.stablehlo import ELEMENTS
+from mlc.frontend.importers.bounds import FAR
 from mlc.frontend.importers.stablehlo.program import (
     Kind,
     OtherKind,
@@ -48,8 +49,6 @@ _TYPE = re.compile(r"(tuple|complex|memref|vector|index|none|[su]?i\d+|tf32|b?f\
 DTYPES = {**ELEMENTS, "index": "i64", **{kind: f"{kind[0]}8" for kind in NARROW}}
 """StableHLO's element types -> ours: narrow integers are bytes that hold no more than they may."""
 
-FAR = 1 << 31
-"""No size, stride or padding is that large."""
 _MOST_BYTES = 1 << 31  # of a literal
 
 _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|[-+]?(?:inf|nan|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)|true|false")
