@@ -80,13 +80,12 @@ class Search:
         cut, target = self.cut, self.cut.target
         for candidate in choose_schedule(cut.problem, target):
             words = candidate.words
-            if cut.unapplied(words) is not None:
-                continue
             static = shared(words, cut.problem, target)
             parts = split_schedule(cut.problem, words, target)
             shares = (static, *dynamic_schedules(cut.problem, static, target))
             for x in shares if parts is None else (*shares, parts):
-                yield cut.applied(x)
+                if cut.unapplied(x) is None:
+                    yield cut.applied(x)
 
     def predicted(self, words: Words) -> float:
         """Seconds of a call, by the cost."""
