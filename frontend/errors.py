@@ -15,8 +15,8 @@ E = TypeVar("E", bound=Exception)
 
 
 BESIDE = (
-    "an error is raised, or a line printed, in a function that a loop or branch of mlc's is made"
-    " of."
+    "an error is raised, a line printed, or a number drawn, in a function that a loop or branch of"
+    " mlc's is made of."
 )
 _ANOTHER = (
     "as another, which is written: which of them it is depends on the branch that ran, or the trip."

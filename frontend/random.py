@@ -34,6 +34,7 @@ from mlc.frontend.trace.kinds import is_number
 from mlc.frontend.trace.symbolic import as_size
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.transforms.custom_rules import stop_gradient
 
 BITS, SPLIT, FOLD = 0, 1, 2
 """Streams: counters of different streams never meet."""
@@ -91,8 +92,7 @@ def uniform(
     unit = _unit(key, shape_argument(shape, "random.uniform"), row)
     if is_number(low) and is_number(high) and (low, high) == (0, 1):
         return unit
-    span = _like(high, row) - _like(low, row)
-    return unit * span + _like(low, row)
+    return _stretched(unit, _like(low, row), _like(high, row))
 
 
 @public()
@@ -143,7 +143,7 @@ def randint(key: Any, shape: Any, low: Any, high: Any = None, dtype: Any = np.in
         first = result(number(low % 2**64, U64))
     else:
         ends = [result(convert(lift(x, "random.randint").value, U64)) for x in (low, high)]
-        span = ends[1] - ends[0]
+        span = names.maximum(ends[1] - ends[0], result(number(1, U64)))
         drawn, first = draws - names.floor_divide(draws, span) * span, ends[0]
     return _shaped(result(convert((drawn + first).value, row)), dims)
 
@@ -294,6 +294,19 @@ def _fraction(words: Tracer, row: DType) -> Tracer:
     signed = convert(kept.value, I64 if words.row is U64 else dtype_row(np.int32))
     unit = result(convert(signed, wide)) * result(number(2.0**-precision, wide))
     return result(convert(unit.value, row))
+
+
+def _stretched(unit: Tracer, first: Tracer, end: Tracer) -> Tracer:
+    """Numbers from [0, 1) as ones from [first, end)."""
+    held = names.isfinite(
+        end - first
+    )  # else the span is more than the dtype holds, and half is not
+    share, rest = (_like(names.where(held, *two), unit.row) for two in ((1.0, 0.5), (0.0, 1.0)))
+    step = unit * (end * share - first * share)
+    found = first + step + step * rest
+    # what is rounded to the end is the number before it, with the derivative that it has
+    beyond = names.where(found < end, _like(0.0, unit.row), found - names.nextafter(end, first))
+    return found - stop_gradient(beyond)
 
 
 def _shifted(words: Tracer, count: int) -> Tracer:

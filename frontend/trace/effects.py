@@ -155,6 +155,7 @@ class Effects:
         self._error: tuple[Tracer, SSAValue] | None = None
         self._slots: list[tuple[Tracer, SSAValue]] = []
         self._token: tuple[Tracer, SSAValue] | None = None
+        self._left: dict[Tracer, SSAValue] = {}  # arrays from outside, and what they are at first
 
     @property
     def any(self) -> bool:
@@ -214,7 +215,8 @@ class Effects:
     @property
     def _states(self) -> dict[Tracer, SSAValue]:
         """What branches, loops and transformations give on, with what it is at first."""
-        return dict(x for x in (self._error, *self._slots, self._token) if x is not None)
+        others = (self._error, *self._slots, self._token)
+        return dict(x for x in (*others, *self._left.items()) if x is not None)
 
     def now(self) -> dict[Tracer, SSAValue]:
         """What has been done, as it is known here."""
@@ -290,6 +292,18 @@ class Effects:
         token = Tracer(trace, value)
         trace.states.add(token)
         return token, value
+
+    def left(self, array: NDArray[Any], name: str) -> Tracer:
+        """
+        An array from outside that each call takes as the last one has left it: what is written to
+        it here goes through loops, branches and transformations, and is stored after the call.
+        """
+        place = self.trace.hidden_argument(array, HiddenInput(object_path(array, name)))
+        if place not in self._left:
+            self._left[place] = place.known
+            place.captured = None  # it may be written
+            self.trace.states.add(place)
+        return place
 
     def results(self) -> list[SSAValue]:
         """The program's last results: the error, what its message says, and the token."""

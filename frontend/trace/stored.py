@@ -110,7 +110,7 @@ def stored(trace: Trace, results: list[SSAValue]) -> Stored | None:
     first = len(results)
     arrays: list[HiddenInput] = []
     for x in trace.arrays.values():
-        if x.version and x not in trace.states and (outside := x.from_outside()) is not None:
+        if x.version and (outside := x.from_outside()) is not None:
             arrays.append(outside[1])
             results.append(x.value)
     stores: list[Store] = []

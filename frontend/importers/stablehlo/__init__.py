@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from inspect import Parameter
 from typing import Any
 
@@ -20,11 +19,10 @@ from mlc.frontend.importers.stablehlo.program import (
     Function,
     Kind,
     Module,
-    Op,
-    Region,
     TensorKind,
 )
 from mlc.frontend.importers.stablehlo.reader import read
+from mlc.frontend.importers.stablehlo.rng import Generator, all_ops, drawing
 from mlc.frontend.importers.stablehlo.run import Run, is_known, unsupported
 from mlc.frontend.importers.stablehlo.sizes import argument_shapes
 from mlc.frontend.importers.stablehlo.text import StableHloError, numpy_of
@@ -39,23 +37,47 @@ __all__ = ["Imported", "StableHloError", "load"]
 class Imported:
     """
     A function of a StableHLO module: compiled where it is called, and one of the program's
-    functions in what is traced.
+    functions in what is traced. `draws`: whether it draws random numbers, of a key that is its last
+    argument in `compiled` and `lower`.
     """
 
-    def __init__(self, module: Module, function: Function) -> None:
+    def __init__(self, module: Module, function: Function, seed: int) -> None:
         self._module, self._function = module, function
         self.__name__ = function.name
         self._shapes = argument_shapes(module, function)
+        self.draws = function.name in drawing(module)
+        self._generator = Generator(self.__name__, seed)
         self._compiled = self.compiled()
 
-    def __call__(self, *arguments: Any) -> Any:
-        """The result, or a tuple of several."""
-        if current() is None:
-            return self._compiled(*self._given(arguments))
+    def __call__(self, *arguments: Any, key: Any = None) -> Any:
+        """
+        The result, or a tuple of several. `key`: of `mlc.random`, where the function draws numbers;
+        without one each call has the next key of those that the seed gives.
+        """
         given = self._given(arguments)
+        if key is not None:
+            self._check_key(key)
+        if current() is None:
+            drawn = [self._generator.next() if key is None else key] * self.draws
+            return self._compiled(*given, *drawn)
+        if self.draws:
+            given.append(self._generator.traced(self.__name__) if key is None else key)
         if not all(isinstance(x, TensorKind) for x in self._function.inputs):
             return self._traced(*given)
         return called(self.__name__, self._traced, *(lift(x, self.__name__) for x in given))
+
+    def seed(self, seed: int) -> None:
+        """From the next call on the numbers of this seed, from the first ones on."""
+        self._generator.begin(seed)
+
+    def _check_key(self, key: Any) -> None:
+        """TypeError or DTypeError where a key is none, or is for a function that takes none."""
+        if not self.draws:
+            raise TypeError(f"{self.__name__} draws no numbers, and takes no key")
+        if getattr(key, "dtype", None) != np.uint64 or key.ndim:
+            found = f"{key.dtype}{list(key.shape)}" if hasattr(key, "dtype") else repr(key)
+            message = f"{self.__name__}: key is {found}; expected one of mlc.random"
+            raise DTypeError(f"{message}: key=mlc.random.key(seed)")
 
     def stats(self) -> Stats:
         """Calls outside of traced functions, and the compilations they made."""
@@ -66,15 +88,17 @@ class Imported:
         names: list[str] = []
 
         def compared(*given: Any) -> Any:
-            run = self._run(given)[1]
+            run = self._run(given[: len(arguments)], *given[len(arguments) :])[1]
             names[:] = [name for name, _ in run.checked]
             return tuple(values for _, values in run.checked)
 
-        found = compile_function(compared)(*arguments)
+        key = [self._generator.next()] * self.draws
+        found = compile_function(compared)(*arguments, *key)
         return list(zip(names, found, strict=True))
 
     def _traced(self, *arguments: Any) -> Any:
-        results, _ = self._run(arguments)
+        count = len(self._function.inputs)
+        results, _ = self._run(arguments[:count], *arguments[count:])
         return results[0] if len(results) == 1 else results
 
     def compiled(self, **options: Any) -> Compiled[..., Any]:
@@ -85,6 +109,7 @@ class Imported:
         own = self._function.name
         name = self._module.name or own if own == "main" else own
         names = [argument.lstrip("%") for argument in self._function.region.arguments]
+        names += ["key"] * self.draws
         return compile_function(signed(self._traced, name, names, self._specs()), **options)
 
     def lower(self, *arguments: Any) -> Lowered:
@@ -93,15 +118,16 @@ class Imported:
 
     def _specs(self) -> list[Any]:
         """The types of the arguments; of one that is no array nothing is known."""
-        return [
+        own: list[Any] = [
             TensorSpec(*shape, dtype=numpy_of(kind))
             if isinstance(kind, TensorKind)
             else Parameter.empty
             for shape, kind in zip(self._shapes, self._function.inputs, strict=True)
         ]
+        return own + [TensorSpec(dtype=np.uint64)] * self.draws
 
-    def _run(self, arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Run]:
-        run = Run(self._module)
+    def _run(self, arguments: tuple[Any, ...], key: Any = None) -> tuple[tuple[Any, ...], Run]:
+        run = Run(self._module, key)
         given = [lift(x, self.__name__) for x in self._given(arguments)]
         return run.function(self._function, given), run
 
@@ -139,13 +165,16 @@ def _as_said(place: str, x: Any, kind: Kind) -> Any:
     return x
 
 
-def load(text: str | bytes, *, name: str = "<stablehlo>", function: str | None = None) -> Imported:
+def load(
+    text: str | bytes, *, name: str = "<stablehlo>", function: str | None = None, seed: int = 0
+) -> Imported:
     """
     The function of a StableHLO module, in either form of its text: `main`, or the one called
     `function`. Its ops compile, differentiate and batch like NumPy's.
 
     Raises StableHloError, which names the line, for what is no such text, and NotSupportedError,
     which lists every op that is not supported, with its line. `name` stands for the file there.
+    `seed` is that of the numbers that `rng` draws, the next ones at each call.
     """
     if isinstance(text, bytes):
         if text[:4] == b"ML\xefR":
@@ -159,14 +188,9 @@ def load(text: str | bytes, *, name: str = "<stablehlo>", function: str | None =
     if chosen is None:
         known = ", ".join(module.functions)
         raise KeyError(f"{name} has no function {function!r}; expected one of {known}")
-    missing = [op for f in module.functions.values() for op in _ops(f.region) if not is_known(op)]
+    missing = [
+        op for f in module.functions.values() for op in all_ops(f.region) if not is_known(op)
+    ]
     if missing:
         raise NotSupportedError(f"{name}: {unsupported(missing)}")
-    return Imported(module, chosen)
-
-
-def _ops(region: Region) -> Iterator[Op]:
-    for op in region.ops:
-        yield op
-        for inner in op.regions:
-            yield from _ops(inner)
+    return Imported(module, chosen, seed)

@@ -36,7 +36,7 @@ def _numbers(op: Op, known: KnownOf, value: Array, what: str) -> list[Any]:
     return [as_size(dim) for dim in np.ravel(found)]
 
 
-def _shape(op: Op, known: KnownOf, value: Array) -> list[Any]:
+def shape_of(op: Op, known: KnownOf, value: Array) -> list[Any]:
     """The result's shape: what its type says, else what the operand does."""
     kind = op.kinds[0]
     assert isinstance(kind, TensorKind)
@@ -52,7 +52,7 @@ def _slice(op: Op, known: KnownOf, x: Array, first: Array, limit: Array, step: A
         said, names = (first, limit, step), ("start", "limit", "strides")
         ranges = [_numbers(op, known, v, n) for v, n in zip(said, names, strict=True)]
         return x[tuple(slice(*each) for each in zip(*ranges, strict=True))]
-    sizes = _shape(op, known, limit)
+    sizes = shape_of(op, known, limit)
     steps = _numbers(op, known, step, "strides")
     at = tuple(
         first[axis].astype(np.int64) + shapes.line(n, axis, x.ndim) * stride
@@ -90,11 +90,11 @@ def _set_size(op: Op, known: KnownOf, x: Array, size: Array) -> Array:
 ROWS: Mapping[str, Callable[..., Array]] = {
     "get_dimension_size": _size,
     "set_dimension_size": _set_size,
-    "dynamic_reshape": lambda op, known, x, shape: x.reshape(_shape(op, known, shape)),
+    "dynamic_reshape": lambda op, known, x, shape: x.reshape(shape_of(op, known, shape)),
     "dynamic_broadcast_in_dim": lambda op, known, x, shape: shapes.broadcast_in_dim(
-        op, x, _shape(op, known, shape)
+        op, x, shape_of(op, known, shape)
     ),
-    "dynamic_iota": lambda op, known, shape: shapes.iota(op, _shape(op, known, shape)),
+    "dynamic_iota": lambda op, known, shape: shapes.iota(op, shape_of(op, known, shape)),
     "dynamic_pad": _pad,
     "dynamic_conv": _convolution,
     "dynamic_gather": lambda op, known, x, indices, sizes: shapes.gather(

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mlc.dialects.errors import MlcError
+from mlc.frontend import random
 from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.importers.stablehlo import (
     bits,
@@ -17,6 +19,7 @@ from mlc.frontend.importers.stablehlo import (
     library,
     norms,
     quantised,
+    rng,
     shapes,
     sizes,
     sorting,
@@ -51,17 +54,40 @@ _MEANINGLESS = (ArithmeticError, AssertionError, AttributeError, LookupError, Ty
 class Run:
     """
     One walk over a module. `checked`: what `check.…` calls compared, in order. `sizes`: by the
-    identity of a value that is kept, its elements where they are integers that are known.
+    identity of a value that is kept, its elements where they are integers that are known. `key`:
+    of the numbers that the function draws.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, key: Array = None) -> None:
         self.module = module
+        self.drawing = rng.drawing(module)
+        self._key, self._keys = key, 0
         self.checked: list[tuple[str, Results]] = []
         self.sizes: dict[int, tuple[Array, Known]] = {}
 
     def known(self, value: Array) -> Known | None:
         """Its elements, where it is an array of integers that are known."""
         return self.sizes.get(id(value), (None, None))[1]
+
+    @contextmanager
+    def keyed(self, key: Array) -> Iterator[None]:
+        """Around ops whose keys are made of another one."""
+        before = self._key, self._keys
+        self._key, self._keys = key, 0
+        try:
+            yield
+        finally:
+            self._key, self._keys = before
+
+    def new_key(self, op: Op) -> Array:
+        """A key of its own for an op; NotSupportedError in what is a function of elements."""
+        if self._key is None:
+            raise NotSupportedError(
+                f"line {op.line}: rng in a function of single elements, which is computed of all"
+                " at once"
+            )
+        self._keys += 1
+        return random.fold_in(self._key, self._keys)
 
     def function(self, function: Function, arguments: Sequence[Array]) -> Results:
         """The function's results."""
@@ -112,7 +138,12 @@ class Run:
 
     def applied(self, region: Region, values: Around) -> Callable[..., Results]:
         """A region as a function of arrays, of whose elements it says what becomes of them."""
-        return lambda *arguments: self.region(region, arguments, values)
+
+        def apply(*arguments: Array) -> Results:
+            with self.keyed(None):
+                return self.region(region, arguments, values)
+
+        return apply
 
     # ops with regions, and calls ------------------------------------------------------------------
 
@@ -123,20 +154,24 @@ class Run:
     def call(self, op: Op, operands: Sequence[Array], _: Around) -> Sequence[Array]:
         """A function of the module, which is one of the program's."""
         function = self.module.functions[op.get("callee")]
+        key = (self.new_key(op),) if function.name in self.drawing else ()
         arrays = all(isinstance(x, TensorKind) for x in (*function.inputs, *op.kinds))
         if not arrays or any(self.known(x) is not None for x in operands) or _checks(function):
-            return self.function(function, operands)
+            with self.keyed(*key or (self._key,)):
+                return self.function(function, operands)
         facts: list[Known | None] = []
         before = set(self.sizes)
 
         def run(*arguments: Array) -> Results:
-            found = self.function(function, arguments)
+            given = arguments[: len(operands)]
+            with self.keyed(*arguments[len(operands) :] or (None,)):
+                found = self.function(function, given)
             facts[:] = map(self.known, found)
             for key in self.sizes.keys() - before:
                 del self.sizes[key]
             return found
 
-        results = called(function.name, run, *operands)
+        results = called(function.name, run, *operands, *key)
         for result, elements in zip(results, facts, strict=True):
             if elements is not None:
                 self.sizes[id(result)] = result, elements
@@ -170,15 +205,24 @@ class Run:
     def loop(self, op: Op, operands: Sequence[Array], values: Around) -> Sequence[Array]:
         """`while`."""
         condition, body = op.regions
-        outside = dict(values)
+        outside, count = dict(values), len(operands)
+        drawing = any(rng.draws(region, self.drawing) for region in op.regions)
 
         def goes_on(state: Results) -> Array:
-            return self.region(condition, state, outside)[0]
+            with self.keyed(self._part_of_key(state[count:], 0)):
+                return self.region(condition, state[:count], outside)[0]
 
         def trip(state: Results) -> Results:
-            return self.region(body, state, outside)
+            with self.keyed(self._part_of_key(state[count:], 1)):
+                found = self.region(body, state[:count], outside)
+            return *found, *(random.fold_in(key, 2) for key in state[count:])
 
-        return while_loop(goes_on, trip, tuple(operands))
+        start = *operands, *((self.new_key(op),) if drawing else ())
+        return while_loop(goes_on, trip, start)[:count]
+
+    def _part_of_key(self, carried: Results, part: int) -> Array:
+        """Of the key that a trip is given, if it is: one for its test, or for its body."""
+        return random.fold_in(carried[0], part) if carried else None
 
     def branch(self, op: Op, operands: Sequence[Array], values: Around) -> Sequence[Array]:
         """`if`."""
@@ -240,7 +284,12 @@ class Run:
 
     def map_(self, op: Op, operands: Sequence[Array], values: Around) -> Any:
         """`map`."""
-        return self.region(op.regions[0], operands, values)
+        return self.applied(op.regions[0], values)(*operands)
+
+    def rng(self, op: Op, operands: Sequence[Array], _: Around) -> Sequence[Array]:
+        """`rng`."""
+        shape = dynamic.shape_of(op, self.known, operands[2])
+        return (rng.drawn(op, self.new_key(op), operands[0], operands[1], shape),)
 
     def sized(self, op: Op, operands: Sequence[Array], _: Around) -> Sequence[Array]:
         """Ops whose operands say sizes."""
@@ -374,6 +423,7 @@ _SPECIAL: Mapping[str, Callable[..., Sequence[Array]]] = {
     "optimization_barrier": Run.as_it_is,
     "chlo.scan": Run.scan,
     "chlo.top_k": lambda run, op, operands, _: library.top_k(op, *operands),
+    "rng": Run.rng,
     "rng_bit_generator": lambda run, op, operands, _: bits.rng_bit_generator(op, *operands),
     "composite": Run.composite,
     "tuple": lambda run, op, operands, _: (tuple(operands),),
@@ -405,12 +455,6 @@ _WIDE = frozenset({"popcnt", "count_leading_zeros", "shift_right_logical", "bitc
 """Ops that see the bits of a number, which are not there of one that is narrower than a byte."""
 
 
-_REMEDIES = {
-    "rng": ", which has no key, so that every call of a program would draw the same numbers;"
-    " expected rng_bit_generator, or the numbers as an argument",
-}
-
-
 def is_known(op: Op) -> bool:
     """Whether the op can be computed, as far as its name says."""
     if op.name == "custom_call":
@@ -422,8 +466,5 @@ def is_known(op: Op) -> bool:
 
 def unsupported(ops: Sequence[Op]) -> str:
     """What stands in the way, each with its line."""
-    lines = [
-        f"  line {op.line}: {op.get('call_target_name') or op.name}{_REMEDIES.get(op.name, '')}"
-        for op in ops
-    ]
+    lines = [f"  line {op.line}: {op.get('call_target_name') or op.name}" for op in ops]
     return "ops of StableHLO that are not supported:\n" + "\n".join(lines)
