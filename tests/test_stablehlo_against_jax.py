@@ -60,6 +60,16 @@ def narrow(x: Any) -> Any:
     return (x.astype(jnp.bfloat16) @ x.T.astype(jnp.bfloat16)).astype(jnp.float32)
 
 
+MESH = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+ROWS_OF_MESH = jax.sharding.PartitionSpec("i")
+
+
+def alone(x: Any) -> Any:
+    """What devices do together, of one."""
+    found = lax.psum(x, "i") + lax.all_gather(x, "i")[0] + lax.ppermute(x, "i", [(0, 0)])
+    return found * lax.axis_index("i") + lax.psum_scatter(x, "i", tiled=True)
+
+
 X, S, V = f32(4, 6), f32(4, 4), f32(6)
 P = S @ S.T + 4 * np.eye(4, dtype=np.float32)
 N = np.array([[3, -1, 2], [0, 7, -5]], np.int32)
@@ -105,6 +115,19 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         lambda x: jnp.where(x > 0, jnp.array([np.inf, -np.inf, np.nan, 0, -0.0, 1e-40]), x), [X],
     ),
     "unsigned": (lambda n: n.astype(jnp.uint32) + jnp.uint32(0xFFFFFFFF), [N]),
+    "bits as others": (
+        lambda n: (lax.bitcast_convert_type(n, jnp.uint8), lax.mulhi(n * 10**6, n * -(10**7))), [N],
+    ),
+    "bits of philox": (lambda n: jax.random.bits(jax.random.key(n, impl="rbg"), (5,)), [N[0, 0]]),
+    "one of a mesh": (jax.pmap(alone, axis_name="i"), [X[None]]),
+    "shards": (
+        jax.shard_map(alone, mesh=MESH, in_specs=ROWS_OF_MESH, out_specs=ROWS_OF_MESH), [X],
+    ),
+    "constrained": (
+        lambda x: lax.with_sharding_constraint(
+            x + 1, jax.sharding.NamedSharding(MESH, ROWS_OF_MESH)
+        ), [X],
+    ),
     "precision": (lambda x: lax.dot(x, x.T, precision="highest"), [X]),
 }  # fmt: skip
 

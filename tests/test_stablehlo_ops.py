@@ -381,7 +381,7 @@ def test_means_what_the_specification_says(name: str) -> None:
 
 COLLECTIVES = (
     "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute",
-    "reduce_scatter", "infeed", "outfeed", "send", "recv", "partition_id", "replica_id",
+    "reduce_scatter", "infeed", "outfeed", "send", "recv",
 )  # fmt: skip
 
 

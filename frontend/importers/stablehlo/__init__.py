@@ -189,7 +189,10 @@ def load(
         known = ", ".join(module.functions)
         raise KeyError(f"{name} has no function {function!r}; expected one of {known}")
     missing = [
-        op for f in module.functions.values() for op in all_ops(f.region) if not is_known(op)
+        op
+        for f in module.functions.values()
+        for op in all_ops(f.region)
+        if not is_known(op, module)
     ]
     if missing:
         raise NotSupportedError(f"{name}: {unsupported(missing)}")

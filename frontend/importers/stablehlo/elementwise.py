@@ -8,7 +8,9 @@ an error, shifts past the width leave nothing. SOURCE: StableHLO specification.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any
 
 import ml_dtypes
@@ -128,6 +130,22 @@ def _maximum(x: Array, y: Array) -> Array:
     return x | y if _is_bool(x) else np.maximum(x, y)
 
 
+def _high_product(x: Array, y: Array) -> Array:
+    """`mulhi`: the upper half of the bits of a product."""
+    bits = 8 * x.dtype.itemsize
+    if bits < 64:
+        wide = np.dtype(f"{x.dtype.kind}{2 * x.dtype.itemsize}")
+        return ((x.astype(wide) * y.astype(wide)) >> wide.type(bits)).astype(x.dtype)
+    a, b, half, low = _unsigned(x), _unsigned(y), np.uint64(32), np.uint64(0xFFFFFFFF)
+    middle = (a >> half) * (b & low) + ((a & low) * (b & low) >> half)
+    other = (a & low) * (b >> half) + (middle & low)
+    found = (a >> half) * (b >> half) + (middle >> half) + (other >> half)
+    if x.dtype.kind == "i":  # a number below 0 was taken for one that is 2^64 more
+        zero = np.zeros_like(a)
+        found = found - np.where(x < 0, b, zero) - np.where(y < 0, a, zero)
+    return found.view(x.dtype)
+
+
 def _not(x: Array) -> Array:
     return ~x
 
@@ -165,6 +183,7 @@ ROWS: Mapping[str, Callable[..., Array]] = {
     "chlo.asinh": np.arcsinh, "chlo.atan": np.arctan, "chlo.atanh": np.arctanh,
     "chlo.cosh": np.cosh, "chlo.sinh": np.sinh, "chlo.tan": np.tan, "chlo.conj": np.conj,
     "chlo.next_after": np.nextafter, "chlo.square": lambda x: x * x,
+    "chlo.mulhi": _high_product,
     "chlo.is_inf": np.isinf, "chlo.is_pos_inf": lambda x: x == np.inf,
     "chlo.is_neg_inf": lambda x: x == -np.inf,
     **special.ROWS,
@@ -208,11 +227,27 @@ def converted(x: Array, kind: TensorKind) -> Array:
 def bits_of(x: Array, kind: TensorKind) -> Array:
     """`bitcast_convert`, also to elements of another width."""
     dtype = numpy_of(kind)
-    if dtype.itemsize < x.dtype.itemsize:
-        return x[..., None].view(dtype)
-    if dtype.itemsize > x.dtype.itemsize:
-        return x.view(dtype)[..., 0]
-    return x.view(dtype)
+    if "c" not in (x.dtype.kind, dtype.kind):
+        return _same_bits(x, dtype)
+    if x.dtype.kind != dtype.kind:
+        raise ValueError(f"bits of {x.dtype} as {dtype}; expected complex numbers for complex ones")
+    parts = np.stack([x.real, x.imag], -1)
+    found = _same_bits(parts, np.dtype(f"f{dtype.itemsize // 2}"))
+    return _complex(found[..., 0], found[..., 1])
+
+
+def _same_bits(x: Array, dtype: np.dtype[Any]) -> Array:
+    """A wider element is several narrow ones along a last axis, its lowest bits first."""
+    if dtype.itemsize == x.dtype.itemsize:
+        return x if x.dtype == dtype else x.view(dtype)
+    own, other = np.dtype(f"u{x.dtype.itemsize}"), np.dtype(f"u{dtype.itemsize}")
+    whole, width = x.view(own), 8 * min(own.itemsize, other.itemsize)
+    if other.itemsize < own.itemsize:
+        by = np.arange(8 * own.itemsize // width).astype(own) * own.type(width)
+        return (whole[..., None] >> by).astype(other).view(dtype)
+    wide = whole.astype(other)
+    parts = [wide[..., k] << other.type(width * k) for k in range(8 * other.itemsize // width)]
+    return reduce(operator.or_, parts).view(dtype)
 
 
 def reduced_precision(op: Op, x: Array) -> Array:

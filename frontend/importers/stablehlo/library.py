@@ -271,9 +271,12 @@ def fft(op: Op, x: Array) -> Array:
 
 
 def top_k(op: Op, x: Array) -> tuple[Array, ...]:
-    """`chlo.top_k(%x, k = 3)`: the largest along the last axis, equal ones in order."""
-    k = int(op.get("k"))
-    order = ranked(comparable(x, total=True), None, -1, down=True)[..., :k]
+    """
+    `chlo.top_k(%x, k = 3)`: the largest along the last axis, equal ones in order; the smallest
+    where the call of older versions says that.
+    """
+    k, largest = int(op.get("k")), bool(op.get("largest", True))
+    order = ranked(comparable(x, total=True), None, -1, down=largest)[..., :k]
     return np.take_along_axis(x, order, -1), order.astype(np.int32)
 
 

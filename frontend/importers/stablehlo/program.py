@@ -29,6 +29,10 @@ class TensorKind:
     dtype: str  # as StableHLO spells it: "f32", "i1", "ui8", "complex<f32>"
     quantised: Quantised | None = None
 
+    def __str__(self) -> str:
+        sizes = "".join("?x" if n is None else f"{n}x" for n in self.shape)
+        return f"tensor<{sizes}{self.dtype}>"
+
 
 @dataclass(frozen=True)
 class OtherKind:
@@ -78,10 +82,11 @@ class Function:
 
 @dataclass(frozen=True)
 class Module:
-    """Functions by name, and the module's own name, if it has one."""
+    """Functions by name, the module's own name, if it has one, and how many processes run it."""
 
     functions: Mapping[str, Function]
     name: str = ""
+    processes: int = 1
 
     def entry(self) -> Function:
         """`main`, else the one public function, else the only one; KeyError where there is none."""

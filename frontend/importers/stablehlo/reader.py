@@ -8,7 +8,7 @@ a type; what is left has a method here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,14 +43,6 @@ def read(text: str, name: str = "<stablehlo>") -> Module:
         reader.t.fail(f"what means nothing here ({error})")
 
 
-def _said(kind: Kind) -> str:
-    """A type, for messages."""
-    if not isinstance(kind, TensorKind):
-        return str(kind)
-    sizes = "".join("?x" if n is None else f"{n}x" for n in kind.shape)
-    return f"tensor<{sizes}{kind.dtype}>"
-
-
 class _Reader:
     def __init__(self, text: Text) -> None:
         self.t = text
@@ -62,6 +54,7 @@ class _Reader:
     def module(self) -> Module:
         """`module @name attributes {…} { functions }`, or functions alone."""
         t, functions, name = self.t, dict[str, Function](), ""
+        said: dict[str, Any] = {}
         if t.token == '"builtin.module"':
             return self._generic_module()
         braces = t.takes("module") or t.takes("builtin.module")
@@ -69,9 +62,16 @@ class _Reader:
             if t.kind == "symbol":
                 name = t.next()[1:].strip('"')
             if t.takes("attributes"):
-                t.dictionary()
+                said = t.dictionary()
             t.wants("{")
         while t.kind != "end" and not t.sees("}"):
+            if t.takes("sdy.mesh"):  # @mesh = <["x"=1]> {…}: where values are to be
+                t.wants_kind("symbol", "the mesh's name")
+                t.wants("=")
+                t.skip_brackets()
+                if t.sees("{"):
+                    t.skip_brackets()
+                continue
             function = self._function()
             functions[function.name] = function
         if braces:
@@ -80,7 +80,7 @@ class _Reader:
                 t.fail(t.found, "the end")
         if not functions:
             t.fail("no function", "func.func")
-        return Module(functions, name)
+        return Module(functions, name, _processes(said))
 
     def _generic_module(self) -> Module:
         """`"builtin.module"() ({ functions }) : () -> ()`."""
@@ -88,6 +88,8 @@ class _Reader:
         (region,) = op.regions or (Region((), ()),)
         functions: dict[str, Function] = {}
         for each in region.ops:
+            if each.name == "sdy.mesh":
+                continue
             if each.name != "func" or len(each.regions) != 1:
                 self.t.fail(f"{each.name} on line {each.line}", "func.func")
             name = str(each.get("sym_name"))
@@ -98,7 +100,7 @@ class _Reader:
             functions[name] = Function(name, each.regions[0], tuple(kinds), public)
         if not functions:
             self.t.fail("no function", "func.func")
-        return Module(functions, str(op.get("sym_name", "")))
+        return Module(functions, str(op.get("sym_name", "")), _processes(op.attributes))
 
     def _function(self) -> Function:
         t = self.t
@@ -249,7 +251,7 @@ class _Reader:
         for value, kind in zip(operands, said, strict=True):
             known = self._kind(value, line)
             if isinstance(known, TensorKind) and known != kind:
-                self.t.fail(f"{value} as {_said(kind)}", _said(known), line)
+                self.t.fail(f"{value} as {kind}", str(known), line)
 
     def _pretty(self, line: int) -> Op:
         t = self.t
@@ -278,6 +280,8 @@ class _Reader:
                 ranges = self._ranges()
             elif t.sees("{"):
                 attributes |= t.dictionary()
+            elif t.sees("<") and name.startswith("sdy."):
+                attributes["sharding"] = t.skip_brackets()[1:-1]
             elif t.sees("<"):
                 t.next()
                 attributes |= t.dictionary()
@@ -466,6 +470,7 @@ _WINDOW = {
 
 _FORMS: dict[str, Callable[[_Reader, str, int], Op]] = {
     "constant": _Reader.constant,
+    "chlo.constant": _Reader.constant,
     "call": _Reader.call,
     "custom_call": _Reader.call,
     "convolution": _Reader.convolution,
@@ -480,6 +485,11 @@ def _short(name: str) -> str:
     for start in ("stablehlo.", "mhlo.", "func."):
         name = name.removeprefix(start)
     return name
+
+
+def _processes(said: Mapping[str, Any]) -> int:
+    """How many run a module, by its attributes."""
+    return int(said.get("mhlo.num_partitions", 1)) * int(said.get("mhlo.num_replicas", 1))
 
 
 def _applying(name: str, kind: Kind) -> Region:

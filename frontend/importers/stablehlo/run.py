@@ -15,6 +15,7 @@ from mlc.frontend import random
 from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.importers.stablehlo import (
     bits,
+    collectives,
     dynamic,
     library,
     norms,
@@ -197,7 +198,8 @@ class Run:
             sizes.checked(asserted[()], str(op.get("error_message", "shape assertion")), said)
             return ()
         if (plain := _NAMED.get(name)) is not None:
-            return self.op(replace(op, name=plain), operands, values)
+            said = {**op.attributes, **(op.get("mhlo.attributes") or {})}
+            return self.op(replace(op, name=plain, attributes=said), operands, values)
         if name in _NOTHING:
             return operands
         raise NotSupportedError(unsupported([op]))
@@ -366,6 +368,7 @@ def _constant(op: Op) -> Array:
 
 _SIMPLE: Mapping[str, Callable[..., Array]] = {
     "constant": _constant,
+    "chlo.constant": _constant,
     "compare": compare,
     "convert": lambda op, x: converted(x, op.kinds[0]),
     "bitcast_convert": lambda op, x: bits_of(x, op.kinds[0]),
@@ -408,6 +411,10 @@ _BROADCAST = (
     "remainder", "select", "shift_left", "shift_right_arithmetic", "shift_right_logical",
     "subtract", "xor",
 )  # fmt: skip
+_BROADCAST_ROWS = {
+    **{name: ROWS[name] for name in _BROADCAST},
+    **{name: ROWS[f"chlo.{name}"] for name in ("next_after", "polygamma", "zeta")},
+}
 _SPECIAL: Mapping[str, Callable[..., Sequence[Array]]] = {
     "call": Run.call,
     "custom_call": Run.custom_call,
@@ -421,6 +428,7 @@ _SPECIAL: Mapping[str, Callable[..., Sequence[Array]]] = {
     "scatter": Run.scatter,
     "map": Run.map_,
     "optimization_barrier": Run.as_it_is,
+    "sdy.sharding_constraint": Run.as_it_is,
     "chlo.scan": Run.scan,
     "chlo.top_k": lambda run, op, operands, _: library.top_k(op, *operands),
     "rng": Run.rng,
@@ -432,16 +440,20 @@ _SPECIAL: Mapping[str, Callable[..., Sequence[Array]]] = {
     "after_all": lambda run, op, operands, _: ((),),
     "chlo.broadcast_compare": lambda run, op, xs, _: (compare(op, *_ranked(op, xs)),),
     **{
-        f"chlo.broadcast_{name}": lambda run, op, xs, _, row=ROWS[name]: (row(*_ranked(op, xs)),)
-        for name in _BROADCAST
+        f"chlo.broadcast_{name}": lambda run, op, xs, _, row=row: (row(*_ranked(op, xs)),)
+        for name, row in _BROADCAST_ROWS.items()
     },
+    **{name: lambda run, op, xs, _: collectives.computed(op, xs) for name in collectives.OPS},
     **{name: lambda run, op, xs, _, row=row: row(op, *xs) for name, row in norms.ROWS.items()},
     **dict.fromkeys(dynamic.ROWS, Run.sized),
 }
 
 KNOWN = frozenset({*ROWS, *_SIMPLE, *_SPECIAL, "return", "uniform_quantize", "uniform_dequantize"})
 
-_NAMED = {f"mhlo.{name.removeprefix('chlo.')}": name for name in KNOWN if name.startswith("chlo.")}
+_NAMED = {
+    **{f"mhlo.{name.removeprefix('chlo.')}": name for name in KNOWN if name.startswith("chlo.")},
+    "mhlo.topk": "chlo.top_k",
+}
 """Calls that stand for an op of CHLO, as StableHLO of older versions says them."""
 
 
@@ -455,8 +467,10 @@ _WIDE = frozenset({"popcnt", "count_leading_zeros", "shift_right_logical", "bitc
 """Ops that see the bits of a number, which are not there of one that is narrower than a byte."""
 
 
-def is_known(op: Op) -> bool:
-    """Whether the op can be computed, as far as its name says."""
+def is_known(op: Op, module: Module) -> bool:
+    """Whether the op can be computed, as far as its name and its module say."""
+    if op.name in collectives.OPS:
+        return collectives.is_alone(op, module)
     if op.name == "custom_call":
         name = str(op.get("call_target_name"))
         return name.startswith("check.") or name in _CALLS
