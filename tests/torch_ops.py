@@ -188,6 +188,53 @@ def scatters(x: Any, y: Any, i: Any) -> list[Any]:
     ]  # fmt: skip
 
 
+def orders(x: Any, i: Any) -> list[Any]:
+    """Of equal ones, NaN and infinities; PyTorch does not say places of equal ones in all."""
+    odd = torch.where(i == 3, torch.inf, torch.where(i == 1, torch.nan, i.float()))
+    return [
+        *x.kthvalue(2, 1), x.kthvalue(3, 0, keepdim=True)[0], odd.kthvalue(4, 1)[0], x[0].median(),
+        *x.median(1), *x.median(0, keepdim=True), odd.median(1)[0], *x.nanmedian(1),
+        odd.nanmedian(), odd.nanmedian(0)[0], i.median(1)[0], *i.mode(1), *x.mode(),
+        *odd.nan_to_num(9).mode(0, keepdim=True),
+        *x.cummax(1), *x.cummin(0), *odd.cummax(1), *odd.cummin(1), *i.cummax(0), x.cummin(1)[0],
+        *(i > 1).cummax(1), x.logcumsumexp(1), odd.logcumsumexp(0), *x.sum().cummax(0),
+        *x.sum().median(0), x.sum().mode()[0], torch.dist(x, x.flip(0), 3), torch.dist(x, x + i),
+    ]  # fmt: skip
+
+
+def special(x: Any, p: Any) -> list[Any]:
+    return [
+        torch.erfinv(p * 2 - 1), torch.special.i0e(x), torch.special.i1(x), torch.special.i1e(x),
+        torch.polygamma(1, p + 1), torch.polygamma(2, p + 0.5), torch.special.ndtr(x),
+        torch.ldexp(x, (p * 9).detach().int()),
+        torch.special.zeta(p.detach() + 1.5, p.detach() + 1),
+    ]  # fmt: skip
+
+
+def matrices(x: Any, b: Any, c: Any) -> list[Any]:
+    """Of stacks of matrices that are far from singular; signs of vectors are not said."""
+    g = torch.linalg
+    a = x + 5 * torch.eye(4)
+    s, wide = a @ a.mT, x[:, :3]
+    u, values, v = g.svd(wide, full_matrices=False)
+    q, r = g.qr(wide.mT)
+    low = g.cholesky(s)
+    return [
+        g.inv(a), g.solve(a, b), g.solve(a, b[0]), g.solve(a, c), g.solve(a, b.mT, left=False),
+        low, g.cholesky(s.tril(), upper=False), g.cholesky(s.triu(), upper=True),
+        torch.cholesky_solve(b, low), torch.cholesky_solve(b, low.mT, upper=True),
+        torch.cholesky_inverse(low[0]), g.slogdet(a)[1], g.slogdet(a)[0], torch.logdet(s), g.det(a),
+        q.abs(), r.abs(), q @ r, g.qr(wide, mode="complete")[1].detach().abs(), g.svdvals(wide),
+        g.qr(a.detach(), mode="r")[1].abs(), (u * values[..., None, :]) @ v, g.eigvalsh(s), values,
+        g.eigh(s)[0], g.eigh(s, UPLO="U")[1].abs(), g.pinv(wide), g.pinv(wide, rtol=1e-9),
+        g.solve_triangular(a, b, upper=True), g.matrix_norm(a, "nuc"), g.matrix_norm(a, 2),
+        g.solve_triangular(a, b.mT, upper=False, left=False, unitriangular=True),
+        g.cond(a), g.matrix_rank(a), g.matrix_power(a, -2), g.svd(wide)[2].detach().abs(),
+        g.eigvals(a.detach()).abs().sort()[0], g.inv(a + 0.1j * s).real,
+        g.cholesky(s + 0.2j * (x - x.mT)).imag, g.solve(a + 0.1j * s, b + 1j * b).abs(),
+    ]  # fmt: skip
+
+
 def floats(*shape: int) -> Any:
     return torch.randn(*shape)
 
@@ -228,5 +275,11 @@ FAMILIES = {
         lambda: [floats(9, 4), floats(8), below(9, 8), torch.tensor([0, 3, 3, 8])],
     ),
     "scatters": (scatters, lambda: [floats(4, 4), floats(4, 4), below(4, 4, 4)]),
+    "orders": (orders, lambda: [floats(4, 7), below(5, 4, 7)]),
+    "special": (special, lambda: [floats(4, 5), torch.rand(4, 5) * 0.9 + 0.05]),
+    "matrices": (
+        matrices,
+        lambda: [floats(2, 4, n).double() for n in (4, 2)] + [floats(2, 4).double()],
+    ),
     "attention": (attention, lambda: [*(floats(2, 2, 5, 8) for _ in range(3)), floats(5, 5)]),
 }

@@ -11,6 +11,8 @@ from mlc.frontend.importers.fx import (
     control,
     elementwise,
     layers,
+    linalg,
+    orders,
     reduce,
     sampling,
     shape,
@@ -20,7 +22,9 @@ from mlc.frontend.importers.fx import (
 from mlc.frontend.importers.fx.graph import compiled
 from mlc.frontend.importers.fx.run import ROWS, op_name
 
-_FAMILIES = (control, elementwise, layers, reduce, sampling, shape, spectra, windows)
+_FAMILIES = (
+    control, elementwise, layers, linalg, orders, reduce, sampling, shape, spectra, windows,
+)  # fmt: skip
 """Whose import fills `ROWS`."""
 
 
@@ -34,16 +38,21 @@ def compile_fx(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[.
     if options:
         raise TypeError(f'backend="mlc" takes no options, found {", ".join(options)}')
     common = import_module("torch._dynamo.backends.common")
-    compilers = import_module("functorch.compile")
     backend = common.aot_autograd(
         fw_compiler=_compiler("forward"),
         bw_compiler=_compiler("backward"),
         inference_compiler=_compiler("inference"),
         decompositions=_decompositions(),
-        partition_fn=compilers.min_cut_rematerialization_partition,
+        partition_fn=_partitioned,
         keep_inference_input_mutations=True,
     )
     return backend(module, inputs)
+
+
+def _partitioned(module: Any, *given: Any, **options: Any) -> Any:
+    """The way there and the way back, of the joint graph of both."""
+    partition = import_module("functorch.compile").min_cut_rematerialization_partition
+    return partition(linalg.without_factors(module), *given, **options)
 
 
 def _compiler(name: str) -> Callable[..., Any]:

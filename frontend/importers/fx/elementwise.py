@@ -11,6 +11,7 @@ import numpy as np
 
 from mlc.frontend import nn
 from mlc.frontend.importers.fx.run import ROWS, At, row
+from mlc.frontend.importers.stablehlo import special
 from mlc.frontend.numpy.creation import full
 from mlc.frontend.numpy.elementwise_math import erf, erfc, lgamma, rsqrt
 from mlc.frontend.transforms.derivatives import vjp
@@ -28,6 +29,8 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "reciprocal": lambda x: 1 / x, "rsqrt": rsqrt, "square": np.square, "erf": erf, "erfc": erfc,
     "sigmoid": nn.sigmoid, "relu": nn.relu, "silu": nn.silu, "hardswish": nn.hard_swish,
     "hardsigmoid": nn.hard_sigmoid, "relu6": nn.relu6, "mish": nn.mish,
+    "erfinv": special.erf_inv, "special_i0e": special.bessel(0), "special_i1e": special.bessel(1),
+    "special_i1": lambda x: special.bessel(1)(x) * np.exp(np.abs(x)),
     "lgamma": lgamma, "i0": np.i0, "bitwise_not": np.invert, "conj_physical": np.conj,
 }  # fmt: skip
 """Computed in the element type of the result."""
@@ -47,7 +50,7 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "atan2": np.arctan2,
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
     "gcd": np.gcd, "lcm": np.lcm, "nextafter": np.nextafter,
-    "copysign": np.copysign, "hypot": np.hypot, "pow": operator.pow,
+    "special_zeta": special.zeta, "copysign": np.copysign, "hypot": np.hypot, "pow": operator.pow,
     "bitwise_left_shift": operator.lshift, "bitwise_right_shift": operator.rshift,
     "__lshift__": operator.lshift, "__rshift__": operator.rshift,
 }  # fmt: skip
@@ -94,6 +97,17 @@ ROWS.update(
     | {name: _compared(f) for name, f in COMPARED.items()}
     | {name: _logical(f) for name, f in LOGICAL.items()}
 )
+
+
+@row("ldexp")
+def _scaled(at: At, x: Array, power: Array) -> Array:
+    return at.operand(x) * np.exp2(at.operand(power))
+
+
+@row("polygamma")
+def _polygamma(at: At, order: int, x: Array) -> Array:
+    x = at.operand(x)
+    return special.polygamma(np.full_like(x, order), x)
 
 
 @row("digamma")

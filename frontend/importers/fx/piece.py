@@ -102,6 +102,8 @@ class Piece:
         else:
             entry, results = executable.entry, len(signature.results)
             self._entry = PointerEntry(entry, len(signature.args), results)
+        if any(site.raises is np.linalg.LinAlgError for site in executable.artifact.sites):
+            self._entry = _failing_as_pytorch(self._entry)
         said = [node.meta["val"] for node in self.inputs]
         self._lazy = [k for k, value in enumerate(said) if is_lazy(value)]
         self._copied = [k for k, form in enumerate(self.forms) if not form.dense]
@@ -214,6 +216,19 @@ class _Made:
                 place, found = place.narrow(axis, 0, 1), found.narrow(axis, 0, 1)
         place.copy_(found)
         return result
+
+
+def _failing_as_pytorch(entry: Callable[..., None]) -> Callable[..., None]:
+    """An entry whose errors of factorisations are PyTorch's."""
+    kind = import_module("torch").linalg.LinAlgError
+
+    def call(*given: Any) -> None:
+        try:
+            entry(*given)
+        except np.linalg.LinAlgError as error:
+            raise kind(str(error)) from error
+
+    return call
 
 
 def _empty_on_cpu() -> Callable[..., Tensor]:

@@ -87,6 +87,11 @@ def _norm(at: At, x: Array, order: Any = 2, axes: Any = None, keepdim: bool = Fa
     return total if order == 1 else total ** (1 / order)
 
 
+@row("dist")
+def _dist(at: At, x: Array, y: Array, order: Any = 2) -> Array:
+    return _norm(at, x - y, order)
+
+
 @row("cumsum", "cumprod")
 def _scan(at: At, x: Array, axis: int) -> Array:
     scan = np.cumsum if at.name == "cumsum" else np.cumprod

@@ -16,7 +16,7 @@ import numpy as np
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
 from mlc.frontend.importers.stablehlo.shapes import line, sizes_of
 from mlc.frontend.importers.stablehlo.sorting import comparable, ranked
-from mlc.frontend.numpy.creation import zeros
+from mlc.frontend.numpy.creation import eye, zeros
 from mlc.frontend.trace.loops import fori_loop
 
 Array = Any
@@ -118,12 +118,14 @@ def q_of(op: Op, a: Array, taus: Array) -> tuple[Array, ...]:
     return (fori_loop(0, count, step, unit + np.zeros_like(a)),)
 
 
-def _triangular(a: Array, b: Array, *, left: bool, upper: bool, unit: bool, turned: str) -> Array:
+def solved_triangle(
+    a: Array, b: Array, *, left: bool, upper: bool, unit: bool, turned: str = "N"
+) -> Array:
     """x with op(a) x = b, or x op(a) = b."""
     n = a.shape[-1]
     part = np.triu(a) if upper else np.tril(a)
     if unit:
-        part = np.where(np.eye(n, dtype=bool), np.ones_like(a), part)
+        part = np.where(eye(n, dtype=bool), np.ones_like(a), part)
     if turned != "N":
         part = np.swapaxes(np.conj(part) if turned == "C" else part, -1, -2)
     if left:
@@ -134,7 +136,7 @@ def _triangular(a: Array, b: Array, *, left: bool, upper: bool, unit: bool, turn
 def trsm(op: Op, a: Array, b: Array) -> tuple[Array, ...]:
     """`trsm` of BLAS."""
     return (
-        _triangular(
+        solved_triangle(
             a,
             b,
             left=_told(op, "side", _LEFT) == _LEFT,
@@ -148,7 +150,7 @@ def trsm(op: Op, a: Array, b: Array) -> tuple[Array, ...]:
 def triangular_solve(op: Op, a: Array, b: Array) -> Array:
     """`stablehlo.triangular_solve`."""
     turned = {"TRANSPOSE": "T", "ADJOINT": "C"}.get(str(op.get("transpose_a")), "N")
-    return _triangular(
+    return solved_triangle(
         a,
         b,
         left=bool(op.get("left_side")),

@@ -111,7 +111,7 @@ def polygamma(n: Array, x: Array) -> Array:
     return np.where(wrong, np.nan, found).astype(x.dtype)
 
 
-def _bessel(order: int) -> Callable[[Array], Array]:
+def bessel(order: int) -> Callable[[Array], Array]:
     """exp(-|x|) times the modified Bessel function of the first kind."""
 
     def apply(x: Array) -> Array:
@@ -138,5 +138,5 @@ def _bessel(order: int) -> Callable[[Array], Array]:
 ROWS: Mapping[str, Callable[..., Array]] = {
     "chlo.erf": erf, "chlo.erfc": erfc, "chlo.lgamma": lgamma, "chlo.erf_inv": erf_inv,
     "chlo.digamma": digamma, "chlo.zeta": zeta,
-    "chlo.polygamma": polygamma, "chlo.bessel_i0e": _bessel(0), "chlo.bessel_i1e": _bessel(1),
+    "chlo.polygamma": polygamma, "chlo.bessel_i0e": bessel(0), "chlo.bessel_i1e": bessel(1),
 }  # fmt: skip
