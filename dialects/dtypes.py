@@ -69,6 +69,11 @@ class DType:
         return 4 if self.name.startswith("f4") else 8 * self.bytes
 
     @property
+    def largest(self) -> float:
+        """Of floats the largest number that is not infinite."""
+        return float(ml_dtypes.finfo(self.numpy).max)
+
+    @property
     def register(self) -> Attribute:
         """The type below the tensor level: integers have no sign there, storage is its bits."""
         return IntegerType(8 * self.bytes) if self.kind in ("uint", "storage") else self.ir

@@ -175,6 +175,14 @@ def test_transforms_of_numbers_of_32_bits_have_exact_zeros() -> None:
     np.testing.assert_allclose(found[0, 5, :, 1], 0, atol=1e-12)
 
 
+def test_transforms_leave_one_part_as_it_is_beside_an_infinite_one() -> None:
+    parts = np.array([[[1, np.inf], [2, 0], [3, 1], [0, 2]]], np.float32)
+    found = ran([node("DFT", "x", "y", axis=1)], {"x": parts}, ["y"], opset=19)
+    wanted = np.fft.fft(parts.view(np.complex64)[..., 0], axis=1)
+    np.testing.assert_array_equal(found, np.stack([wanted.real, wanted.imag], -1))
+    assert np.isfinite(found[..., 0]).all()
+
+
 def test_a_model_is_a_function_of_the_program() -> None:
     x = f32(3, 4)
     load = mlc.onnx.load(

@@ -23,6 +23,7 @@ from mlc.frontend.importers.fx.forms import (
     hint_of,
     numpy_dtype,
 )
+from mlc.frontend.importers.saturated import saturated
 from mlc.frontend.numpy.shaping import part
 from mlc.frontend.numpy.values import constant as static
 from mlc.frontend.numpy.values import result, strong
@@ -272,9 +273,7 @@ def converted(x: Array, dtype: np.dtype[Any]) -> Array:
     """An array of another element type, as PyTorch converts."""
     if x.dtype == dtype:
         return x
-    if dtype == F8E4M3FN.numpy:  # beyond the largest number is the largest
-        x = np.clip(x, -448, 448)
-    return x.astype(dtype)
+    return saturated(x, dtype) if dtype == F8E4M3FN.numpy else x.astype(dtype)
 
 
 def constant(array: Any) -> Array:

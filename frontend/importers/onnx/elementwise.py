@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from ml_dtypes import finfo, float8_e8m0fnu
+from ml_dtypes import float8_e8m0fnu
 
 from mlc.dialects.dtypes import is_known as is_dtype
 from mlc.dialects.dtypes import is_real, numpy_dtype
 from mlc.frontend.importers.onnx.graph import dtype_of
 from mlc.frontend.importers.onnx.run import ROWS, At, is_known, row, traced
 from mlc.frontend.importers.onnx.values import full, has_sizes
+from mlc.frontend.importers.saturated import saturated
 
 Array = Any
 
@@ -174,13 +175,6 @@ def _power_of_two(at: At, x: Array, saturates: bool) -> Array:
 def is_whole(dtype: np.dtype[Any]) -> bool:
     """Whether it is an integer, of less than a byte too."""
     return dtype.kind in "iu" or (is_dtype(dtype) and numpy_dtype(dtype).stores_integers)
-
-
-def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
-    """A conversion that leaves no number infinite: the largest there is stands for larger ones."""
-    most = float(finfo(dtype).max)
-    wide = x if is_real(x.dtype) else x.astype(np.float32)
-    return np.clip(wide, scalar(wide, -most), scalar(wide, most)).astype(dtype)
 
 
 @row("BitCast")

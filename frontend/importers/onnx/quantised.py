@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.dtypes import is_known, numpy_dtype
-from mlc.frontend.importers.onnx.elementwise import is_whole, saturated
+from mlc.frontend.importers.onnx.elementwise import is_whole
 from mlc.frontend.importers.onnx.run import At, row
 from mlc.frontend.importers.onnx.windows import Windows, convolve
+from mlc.frontend.importers.saturated import saturated
 
 Array = Any
 

@@ -12,8 +12,9 @@ import numpy as np
 from mlc.frontend.importers.bounds import FAR, check_between
 from mlc.frontend.importers.onnx.bounds import check_axes, check_room
 from mlc.frontend.importers.onnx.graph import dtype_of
-from mlc.frontend.importers.onnx.run import ROWS, At, row
+from mlc.frontend.importers.onnx.run import ROWS, At, row, traced
 from mlc.frontend.importers.onnx.values import arange, cut
+from mlc.frontend.numpy.complexes import of_parts
 
 Array = Any
 
@@ -41,7 +42,9 @@ def transformed(x: Array, n: int, axis: int, *, inverse: bool, half: bool) -> Ar
     ONNX's own, whose zeros are zeros.
     """
     wide = x.astype(np.float64)
-    parts = wide[..., 0] if x.shape[-1] == 1 else wide[..., 0] + wide[..., 1] * 1j
+    parts = wide[..., 0]
+    if x.shape[-1] > 1:
+        parts = of_parts(traced(parts), traced(wide[..., 1]))
     if inverse and half:
         return np.fft.irfft(parts, n, axis)[..., None].astype(x.dtype)
     found = (np.fft.ifft if inverse else np.fft.fft)(parts, n, axis)
