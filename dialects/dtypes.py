@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
@@ -71,7 +71,8 @@ class DType:
     @property
     def largest(self) -> float:
         """Of floats the largest number that is not infinite."""
-        return float(ml_dtypes.finfo(self.numpy).max)
+        limits: Any = ml_dtypes.finfo(self.numpy)
+        return float(limits.max)
 
     @property
     def register(self) -> Attribute:

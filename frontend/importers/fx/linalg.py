@@ -51,14 +51,14 @@ def _adjoint(a: Array) -> Array:
 
 
 @row("linalg_inv_ex")
-def _inverse(at: At, a: Array, check_errors: bool = False) -> tuple[Array, Array]:
+def _inverse(at: At, a: Array, check_errors: bool = False) -> tuple[Array, ...]:
     return np.linalg.inv(a), _no_fault(at, 1, check_errors)
 
 
 @row("linalg_cholesky_ex")
 def _cholesky(
     at: At, a: Array, *, upper: bool = False, check_errors: bool = False
-) -> tuple[Array, Array]:
+) -> tuple[Array, ...]:
     """One triangle is read."""
     found = np.linalg.cholesky(_adjoint(a) if upper else a)
     return _adjoint(found) if upper else found, _no_fault(at, 1, check_errors)
@@ -167,7 +167,7 @@ def _nothing(at: At, place: int) -> Array:
 
 
 @row("linalg_qr")
-def _qr(at: At, a: Array, mode: str = "reduced") -> tuple[Array, Array]:
+def _qr(at: At, a: Array, mode: Any = "reduced") -> tuple[Array, ...]:
     if mode == "r":
         return _nothing(at, 0), np.linalg.qr(a, "r")
     return tuple(np.linalg.qr(a, mode))
@@ -185,7 +185,7 @@ def _svd(
 
 
 @row("_linalg_eigh")
-def _eigh(at: At, a: Array, side: str = "L", compute_v: bool = True) -> tuple[Array, Array]:
+def _eigh(at: At, a: Array, side: Any = "L", compute_v: bool = True) -> tuple[Array, ...]:
     if not compute_v:
         return np.linalg.eigvalsh(a, side), _nothing(at, 1)
     if not at.uses(1):
@@ -194,7 +194,7 @@ def _eigh(at: At, a: Array, side: str = "L", compute_v: bool = True) -> tuple[Ar
 
 
 @row("linalg_eig")
-def _eig(at: At, a: Array) -> tuple[Array, Array]:
+def _eig(at: At, a: Array) -> tuple[Array, ...]:
     return tuple(np.linalg.eig(a))
 
 

@@ -19,25 +19,25 @@ def _line(x: Array, axis: int) -> Array:
     return arange(x.shape[axis]).reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)])
 
 
-def _at_place(x: Array, order: Array, place: Any, axis: int, keepdim: bool) -> tuple[Array, Array]:
+def _at_place(x: Array, order: Array, place: Any, axis: int, keepdim: bool) -> tuple[Array, ...]:
     """The element of each line that has a place in its order, and where it is."""
     found = np.take_along_axis(order, place, axis)
     pair = np.take_along_axis(x, found, axis), found
     return pair if keepdim else tuple(np.squeeze(part, axis) for part in pair)
 
 
-def _ordered(x: Array, axis: int) -> tuple[Array, Array]:
+def _ordered(x: Array, axis: int) -> tuple[Array, ...]:
     """The order of each line, NaN last, and how many of it are numbers."""
     count = (x == x).astype(np.int64).sum(axis, keepdims=True)
     return np.argsort(x, axis=axis, kind="stable"), count
 
 
-def _single(x: Array) -> tuple[Array, Array]:
+def _single(x: Array) -> tuple[Array, ...]:
     return x, full((), 0, np.int64)
 
 
 @row("kthvalue")
-def _kth(at: At, x: Array, k: int, axis: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
+def _kth(at: At, x: Array, k: int, axis: int = -1, keepdim: bool = False) -> tuple[Array, ...]:
     if not x.ndim:
         return _single(x)
     order, count = _ordered(x, axis)
@@ -60,7 +60,7 @@ def _median(at: At, x: Array, axis: Any = None, keepdim: bool = False) -> Any:
 
 
 @row("mode")
-def _mode(at: At, x: Array, axis: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
+def _mode(at: At, x: Array, axis: int = -1, keepdim: bool = False) -> tuple[Array, ...]:
     """The smallest of those that are there most often, and the last place that has it."""
     if not x.ndim:
         return _single(x)
@@ -73,7 +73,7 @@ def _mode(at: At, x: Array, axis: int = -1, keepdim: bool = False) -> tuple[Arra
 
 
 @row("cummax", "cummin")
-def _running(at: At, x: Array, axis: int) -> tuple[Array, Array]:
+def _running(at: At, x: Array, axis: int) -> tuple[Array, ...]:
     """Running extremes, and the last place that has each."""
     if not x.ndim:
         return _single(x)
