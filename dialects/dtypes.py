@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import ml_dtypes
 import numpy as np
@@ -67,12 +67,6 @@ class DType:
         if self.stores_integers:
             return (int(self.highest) - int(self.lowest)).bit_length()
         return 4 if self.name.startswith("f4") else 8 * self.bytes
-
-    @property
-    def largest(self) -> float:
-        """Of floats the largest number that is not infinite."""
-        limits: Any = ml_dtypes.finfo(self.numpy)
-        return float(limits.max)
 
     @property
     def register(self) -> Attribute:

@@ -306,10 +306,10 @@ def test_ops_that_are_not_there_are_listed() -> None:
     text = FUNCTION + (
         "%0 = stablehlo.collective_permute %a : tensor<2xf32>\n"
         "%1 = stablehlo.negate %0 : tensor<2xf32>\n"
-        "%2 = stablehlo.partition_id : tensor<ui32>\nreturn %1 : tensor<2xf32>\n}"
+        "%2 = stablehlo.async_start %1 : tensor<2xf32>\nreturn %1 : tensor<2xf32>\n}"
     )
     with pytest.raises(
-        mlc.NotSupportedError, match=r"line 2: collective_permute\n  line 4: partition_id"
+        mlc.NotSupportedError, match=r"line 2: collective_permute\n  line 4: async_start"
     ):
         mlc.stablehlo.load(text)
     with pytest.raises(mlc.NotSupportedError, match="is bytecode"):

@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
-from mlc.dialects.dtypes import is_real, numpy_dtype
+from mlc.dialects.dtypes import is_real
 
 Array = Any
 
@@ -15,5 +16,5 @@ Array = Any
 def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
     """A conversion that leaves no number infinite: the largest there is stands for larger ones."""
     wide = x if is_real(x.dtype) else x.astype(np.float32)
-    most = wide.dtype.type(numpy_dtype(dtype).largest)
+    most = wide.dtype.type(finfo(dtype).max)
     return np.clip(wide, -most, most).astype(dtype)
