@@ -71,7 +71,10 @@ class _Growth:
             return None
         self._grow()
         group = Group(self.graph.ordered(self.axes), self.rows, self.axes, self.column)
-        self._keep(group, lambda op: group.is_wide(op) or not self._is_read_by(op, group))
+        if not group.is_both_ways:
+            return None  # what is kept of it sums no rows either
+        read = self._read_by(group)
+        self._keep(group, lambda op: group.is_wide(op) or not read >> self._number(op) & 1)
         if stranger_of(group, self.maps, self.graph) is not None or self._stores(group):
             return None
         self._prune(group)
@@ -142,15 +145,17 @@ class _Growth:
         group.ops = [op for op in group.ops if wanted(op)]
         group.axes = self.axes = {op: self.axes[op] for op in group.ops}
 
-    def _is_read_by(self, op: TensorOp, group: Group) -> bool:
-        """Whether a member is made from what an op sums."""
+    def _number(self, op: TensorOp) -> int:
         number = self.graph.number(op)
         assert number is not None
-        return any(
-            self.graph.before[k] >> number & 1
-            for other in group.ops
-            if (k := self.graph.number(other)) is not None
-        )
+        return number
+
+    def _read_by(self, group: Group) -> int:
+        """What members are made from, as bits."""
+        found = 0
+        for op in group.ops:
+            found |= self.graph.before[self._number(op)]
+        return found
 
 
 def _has_no_loops(op: TensorOp) -> bool:
@@ -165,11 +170,10 @@ def stranger_of(group: Group, maps: AxisMaps, graph: BlockGraph) -> TensorOp | N
         made |= 0 if number is None else 1 << number
     for op in group.ops:
         number = graph.number(op)
-        if number is None or graph.before[number] & made or not _has_axes(op, group, maps):
+        if number is None or graph.before[number] & made:
             return op
-        if not _agrees(op, group, maps):
-            return op
-    return None
+    fits = (_has_axes(op, group, maps) and _agrees(op, group, maps) for op in group.ops)
+    return next((op for op, good in zip(group.ops, fits, strict=True) if not good), None)
 
 
 def _has_axes(op: TensorOp, group: Group, maps: AxisMaps) -> bool:
