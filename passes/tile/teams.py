@@ -40,9 +40,9 @@ def best_first(
     Lists of words by `of_one_and_all`, the least first; of equal ones in the order given. With each
     comes its `least_seconds`, which is no more; so most of them are predicted once or not at all.
     """
-    one, team = (lambda least: least * ROUNDED), (lambda least: least / target.cores * ROUNDED)
-    queue = [
-        (one(least) * team(least), 0, place, least, words)
+    share = ROUNDED / target.cores
+    queue: list[tuple[float, int, int, float, Words]] = [
+        (least * least * share * ROUNDED, 0, place, least, words)
         for place, (least, words) in enumerate(offers)
     ]
     heapify(queue)
@@ -55,7 +55,7 @@ def best_first(
             heappush(queue, (exact, 2, place, least, words))
         else:
             alone = predict(problem, words, target).seconds
-            heappush(queue, (alone * team(least), 1, place, least, words))
+            heappush(queue, (alone * least * share, 1, place, least, words))
 
 
 def least_seconds(problem: Problem, words: Words, target: CpuTarget) -> float:

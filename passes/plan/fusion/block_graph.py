@@ -10,7 +10,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from mlc.cached_property import cached_property
 from mlc.dialects.analysis.axes import AxisMaps
 from mlc.dialects.analysis.views import is_view
+from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.reduce import Reduction
 
 
 class BlockGraph:
@@ -26,6 +28,7 @@ class BlockGraph:
             for op in self.ops
         ]
         self._readers: dict[SSAValue, list[tuple[int, TensorOp]]] = {}
+        self._dissolving: dict[SSAValue, bool] = {}
 
     def number(self, op: Operation) -> int | None:
         """The op's place in the block; None where it stands elsewhere."""
@@ -69,6 +72,15 @@ class BlockGraph:
             start = min(max(place - count // 2, 0), len(found) - count)
             found = found[start : start + count]
         return (reader for _, reader in found)
+
+    def may_dissolve(self, value: SSAValue) -> bool:
+        """Whether all that read a value may compute it themselves."""
+        found = self._dissolving.get(value)
+        if found is None:
+            kinds = (Elementwise, Reduction)
+            found = all(isinstance(user, kinds) for user in all_readers(value))
+            self._dissolving[value] = found
+        return found
 
     def ordered(self, members: Collection[TensorOp]) -> list[TensorOp]:
         """Ops as they stand in the block."""

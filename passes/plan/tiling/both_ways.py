@@ -32,7 +32,6 @@ from mlc.passes.plan.tiling.tile_groups import (
     Axes,
     Group,
     fold_of,
-    may_dissolve,
     may_fold,
 )
 from mlc.passes.plan.tiling.tile_scope import TileScope
@@ -67,7 +66,7 @@ class _Growth:
 
     def run(self) -> Group | None:
         """The group; None where its sums are all along one axis."""
-        if not may_fold(self.seed):
+        if not self.maps.once(may_fold, self.seed):
             return None
         self._grow()
         group = Group(self.graph.ordered(self.axes), self.rows, self.axes, self.column)
@@ -75,7 +74,7 @@ class _Growth:
             return None  # what is kept of it sums no rows either
         read = self._read_by(group)
         self._keep(group, lambda op: group.is_wide(op) or not read >> self._number(op) & 1)
-        if stranger_of(group, self.maps, self.graph) is not None or self._stores(group):
+        if self._stores(group) or stranger_of(group, self.maps, self.graph) is not None:
             return None
         self._prune(group)
         return group if group.is_both_ways else None
@@ -117,14 +116,14 @@ class _Growth:
         return (
             inside
             and all(a is not None and 0 <= a < rank for a in axes)
-            and may_dissolve(op.results[0])
+            and self.graph.may_dissolve(op.results[0])
         )
 
     def _sums(self, op: Reduction, axes: Axes) -> bool:
         """Whether an op sums rows or columns of what it reads."""
         rank = self.maps.space_of(op)[1]
         *outer, row, column = (a is not None and a >= rank for a in axes)
-        return not any(outer) and row != column and may_fold(op)
+        return not any(outer) and row != column and self.maps.once(may_fold, op)
 
     def _stores(self, group: Group) -> bool:
         """Whether a value with rows and columns is computed for the loop, and stored."""
@@ -170,10 +169,11 @@ def stranger_of(group: Group, maps: AxisMaps, graph: BlockGraph) -> TensorOp | N
         made |= 0 if number is None else 1 << number
     for op in group.ops:
         number = graph.number(op)
-        if number is None or graph.before[number] & made:
+        if number is None or graph.before[number] & made or not _has_axes(op, group, maps):
             return op
-    fits = (_has_axes(op, group, maps) and _agrees(op, group, maps) for op in group.ops)
-    return next((op for op, good in zip(group.ops, fits, strict=True) if not good), None)
+        if not _agrees(op, group, maps):
+            return op
+    return None
 
 
 def _has_axes(op: TensorOp, group: Group, maps: AxisMaps) -> bool:
@@ -189,7 +189,7 @@ def _has_axes(op: TensorOp, group: Group, maps: AxisMaps) -> bool:
         return False
     if row < rank and column < rank:
         return _has_no_loops(op)
-    return (row >= rank) != (column >= rank) and may_fold(op)
+    return (row >= rank) != (column >= rank) and maps.once(may_fold, op)
 
 
 def _agrees(op: TensorOp, group: Group, maps: AxisMaps) -> bool:
