@@ -307,5 +307,8 @@ def _moved(
 
 def operands_of(op: Operation) -> Iterator[SSAValue]:
     """What an op reads, in its regions too."""
-    for inner in op.walk():
-        yield from inner.operands
+    yield from op.operands
+    if op.regions:
+        for inner in op.walk():
+            if inner is not op:
+                yield from inner.operands

@@ -47,7 +47,7 @@ from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder, buffer_type, item_bytes, memory_type, static
 from mlc.lowering.loops.constants import global_of
 from mlc.lowering.loops.control import Location, Thread
-from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, structure
+from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, mark_long, structure
 from mlc.lowering.loops.in_lanes import lower_reduction
 from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
 from mlc.lowering.loops.nest import lower_nest
@@ -130,10 +130,8 @@ class EntryLowering(TilesLowering):
         self._reserve()
         self._body()
         block.add_op(func.ReturnOp.create())
-        counts = {
-            "inputs": IntegerAttr(len(inputs), i64),
-            "outputs": IntegerAttr(len(outputs), i64),
-        }
+        ends = ("inputs", inputs), ("outputs", outputs)
+        counts = {name: IntegerAttr(len(buffers), i64) for name, buffers in ends}
         entry = func.FuncOp.create(
             properties={
                 "sym_name": self.function.sym_name,
@@ -142,6 +140,7 @@ class EntryLowering(TilesLowering):
             attributes={"mlc.entry": DictionaryAttr(counts)},
             regions=[Region(block)],
         )
+        mark_long(entry)
         ops = [
             *self.globals,
             *(k.function for found in self.kernels.values() for k in found),

@@ -112,10 +112,12 @@ class LoopTrials:
     def _around(self, group: Group) -> list[TensorOp]:
         """The ops of all kernels that compute some of a group; none where one writes in place."""
         kernels = {k: None for op in group.ops for k in self._kernels.get(op, ())}
-        found = {op for kernel in kernels for op in self._contents(kernel)}
-        if not found.isdisjoint(self.grouping.ownership.in_place):
+        found: dict[Operation, TensorOp] = {}
+        for kernel in kernels:
+            found.update((op, op) for op in self._contents(kernel))
+        if not found.keys().isdisjoint(self.grouping.ownership.in_place):
             return []
-        return [op for op in self.grouping.block.ops if isinstance(op, TensorOp) and op in found]
+        return [found[op] for op in self.grouping.block.ops if op in found]
 
     def _contents(self, kernel: Kernel) -> Iterator[TensorOp]:
         """What a kernel computes, and the views that it reads through."""
