@@ -104,6 +104,7 @@ class EntryLowering(TilesLowering):
         self.thread: Thread | None = None
         self.team: tuple[SSAValue, SSAValue] | None = None
         self.cells: dict[KernelOp, list[SSAValue]] = {}
+        self.needed: dict[KernelOp, tuple[Scratch, ...]] = {}
         self.positions: dict[SSAValue, Index] = {}
         self.tile_places: dict[TilesOp, list[Location]] = {}
         self.standing: dict[SSAValue, Location] = {}
@@ -349,7 +350,11 @@ class EntryLowering(TilesLowering):
         """The most that the kernel needs."""
         total: Index = 0
         most = bounds_of(op)
-        for buffer in self._scratch(op) if isinstance(op, KernelOp) else self._called(op).scratch:
+        if isinstance(op, KernelOp):
+            self.needed[op] = needed = self._scratch(op)
+        else:
+            needed = self._called(op).scratch
+        for buffer in needed:
             if not buffer.in_arena:
                 continue
             largest = replace(buffer, count=highest(buffer.count, most))
@@ -359,7 +364,7 @@ class EntryLowering(TilesLowering):
     def _cells(self, op: KernelOp) -> list[SSAValue]:
         """What a kernel's workers share on the stack of the entry."""
         if op not in self.cells:
-            scratch = [x for x in self._scratch(op) if x.on_stack]
+            scratch = [x for x in self.needed.get(op) or self._scratch(op) if x.on_stack]
             self.cells[op] = [self.b.cell(x.element, x.count.evaluate({})) for x in scratch]
         return self.cells[op]
 
