@@ -33,6 +33,9 @@ UNROLLED = "mlc.unrolled"
 ALL_PASSES = "mlc.all_passes"
 """Function attribute: LLVM runs all its passes; other functions come as they shall stay."""
 
+NO_PASSES = "mlc.no_passes"
+"""Function attribute: LLVM runs none, and selects instructions as fast as it can."""
+
 Take = Callable[[FuncOp], None]
 """Whom a function goes to when it is made, while others are not."""
 

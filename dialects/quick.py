@@ -13,11 +13,19 @@ from typing import Any
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, Use
-from xdsl.ir.core import OpOperands, SSAValues
+from xdsl.ir.core import BlockOps, OpOperands, SSAValues
 from xdsl.irdl import IRDLOperation, OptionalDef
-from xdsl.irdl.operations import BeforeVariadicSingleAccessor, VarIRConstruct
+from xdsl.irdl.operations import (
+    BeforeVariadicSingleAccessor,
+    SameVariadicAccessor,
+    UniqueVariadicAccessor,
+    VariadicAttrAccessor,
+    VarIRConstruct,
+)
 
-_item: Any = vars(tuple)["__getitem__"]
+_OPERAND, _RESULT, _REGION = (
+    VarIRConstruct.OPERAND, VarIRConstruct.RESULT, VarIRConstruct.REGION,
+)  # fmt: skip
 _NOTHING: Mapping[str, Attribute] = {}
 
 
@@ -92,6 +100,7 @@ def _create(
 
 
 changed: Any = Operation
+changed_values: Any = SSAValues
 _POST_INIT = IRDLOperation.__post_init__
 
 
@@ -104,26 +113,47 @@ def _operands_of(op: Any) -> OpOperands:
         return view
 
 
-def _value(self: Any, index: Any) -> Any:
-    """`SSAValues.__getitem__`."""
-    found = _item(self, index)
-    return SSAValues(found) if index.__class__ is slice else found
-
-
 def _operand(self: Any, index: Any) -> Any:
     """`OpOperands.__getitem__`."""
-    found = _item(self._op._operands, index)
+    found = self._op._operands[index]
     return SSAValues(found) if index.__class__ is slice else found
 
 
 def _named(self: Any, op: Any, _: object = None) -> Any:
     """What a name of an op's says, where nothing before it is variadic."""
     construct = self.construct
-    if construct is VarIRConstruct.OPERAND:
-        return _item(op._operands, self.idx)
-    if construct is VarIRConstruct.RESULT:
-        return _item(op.results, self.idx)
-    return (op.regions if construct is VarIRConstruct.REGION else op.successors)[self.idx]
+    if construct is _OPERAND:
+        return op._operands[self.idx]
+    if construct is _RESULT:
+        return op.results[self.idx]
+    return (op.regions if construct is _REGION else op.successors)[self.idx]
+
+
+def _several(index: Any) -> Any:
+    """`index` of what names several: results with their types, though slices of tuples are such."""
+
+    def found(self: Any, *given: Any) -> Any:
+        values = index(self, *given)
+        return SSAValues(values) if self.construct is _RESULT else values
+
+    return found
+
+
+def _ops(self: Any) -> Iterator[Operation]:
+    """`BlockOps.__iter__`; which op is next is asked before."""
+    op = self.block._first_op
+    while op is not None:
+        following = op._next_op
+        yield op
+        op = following
+
+
+def _count(self: Any) -> int:
+    """`BlockOps.__len__`, which a list of them asks for as well."""
+    op, found = self.block._first_op, 0
+    while op is not None:
+        op, found = op._next_op, found + 1
+    return found
 
 
 def _inside(block: Any) -> Iterator[Operation]:
@@ -169,11 +199,15 @@ def _install() -> None:
     changed.operands = changed.operands.getter(_operands_of)
     for kind, name, new in (
         (Block, "walk", _walk_in),
-        (SSAValues, "__getitem__", _value),
+        (BlockOps, "__iter__", _ops),
+        (BlockOps, "__len__", _count),
         (OpOperands, "__getitem__", _operand),
         (BeforeVariadicSingleAccessor, "__get__", _named),
     ):
         setattr(kind, name, new)
+    for kind in (UniqueVariadicAccessor, SameVariadicAccessor, VariadicAttrAccessor):
+        kind.index = _several(kind.index)
+    del changed_values.__getitem__  # a tuple's own is not Python
 
 
 _install()

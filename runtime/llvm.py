@@ -198,8 +198,11 @@ def _extremes_by_select(text: str) -> str:
     return _SCALAR_EXTREME.sub(select, text)
 
 
-def _asks_for_all(module: Module) -> bool:
-    asks = f'"{program.ALL_PASSES}"'.encode()
+def _asks_for(passes: str, text: str, module: Module) -> bool:
+    """Whether a function of the module has an attribute; the text is looked at first."""
+    if passes not in text:
+        return False
+    asks = f'"{passes}"'.encode()
     functions = cast("Iterable[Any]", getattr(module, "functions"))  # noqa: B009
     return any(asks in attribute for f in functions for attribute in f.attributes)
 
@@ -212,8 +215,10 @@ def _optimised(
     if opt_level not in OPT_LEVELS:
         raise ValueError(f"opt_level is {opt_level}; expected one of {OPT_LEVELS}")
     module = _parse(text)
-    if opt_level == 1 and program.ALL_PASSES in text and _asks_for_all(module):
+    if opt_level == DEFAULT_OPT_LEVEL and _asks_for(program.ALL_PASSES, text, module):
         opt_level = ALL_PASSES
+    elif opt_level == DEFAULT_OPT_LEVEL and _asks_for(program.NO_PASSES, text, module):
+        opt_level = 0
     codegen_level = (0, 2, 2, 3)[opt_level]
     features = ",".join(filter(None, (target.features, _TUNING.get(target.arch, ""))))
     with _machine_for(target.triple, target.cpu_name, features, codegen_level) as machine:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.fork import WhileAny
@@ -24,6 +23,9 @@ from mlc.runtime import cache
 from mlc.runtime.jit import is_object
 from mlc.runtime.llvm import DEFAULT_OPT_LEVEL, compile_object
 from mlc.runtime.threads import allowed_cpus
+
+if TYPE_CHECKING:  # whoever finds its objects in the cache starts no thread: `logging` comes along
+    from concurrent.futures import Future
 
 MOST_THREADS = 16  # that compile one program: its kernels are some dozens
 TURN_S = 5e-4
@@ -82,6 +84,8 @@ class Objects:
         self, target: CpuTarget, *, opt_level: int = DEFAULT_OPT_LEVEL, fresh: bool = False
     ) -> None:
         self._compile = partial(object_of, target=target, opt_level=opt_level, fresh=fresh)
+        from concurrent.futures import ThreadPoolExecutor
+
         others = max(1, min(allowed_cpus(), MOST_THREADS) - 1)
         self._threads = ThreadPoolExecutor(others, "mlc-llvm")
         self._made: dict[str, Future[CompiledObject]] = {}
@@ -106,6 +110,8 @@ class Objects:
 
     def wait(self) -> list[CompiledObject]:
         """The objects of all modules so far, in order; this thread does its share of what waits."""
+        from concurrent.futures import Future
+
         for text, made in reversed(self._made.items()):
             if made.cancel():
                 self._made[text] = done = Future[CompiledObject]()
@@ -120,6 +126,8 @@ class Objects:
 @contextmanager
 def meanwhile(work: Callable[[], object]) -> Generator[None, None, None]:
     """A thread does the work while the caller does something else, until the block ends."""
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(1, "mlc-llvm") as thread, _turns():
         done = thread.submit(copy_context().run, work)  # knobs are of a context
         yield

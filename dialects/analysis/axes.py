@@ -5,7 +5,7 @@ graph, found by asking each op for one element (D22: legality).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from xdsl.ir import Operation, SSAValue
 
@@ -53,6 +53,7 @@ class AxisMaps:
         self._producers: dict[Operation, tuple[Operation, ...]] = {}
         self._narrow: dict[ContractOp, bool] = {}
         self._spaces: dict[TensorOp, tuple[Shape, int]] = {}
+        self._facts: dict[tuple[Callable[[TensorOp], bool], TensorOp], bool] = {}
 
     def moves_of(self, op: TensorOp) -> Moves:
         """How the op's operands move with its result's axes, and then with those it reduces."""
@@ -66,6 +67,13 @@ class AxisMaps:
         found = self._spaces.get(op)
         if found is None:
             found = self._spaces[op] = op.iteration(), len(op.shape)
+        return found
+
+    def once(self, fact: Callable[[TensorOp], bool], op: TensorOp) -> bool:
+        """A fact of an op that neither its operands nor its readers change, found once."""
+        found = self._facts.get((fact, op))
+        if found is None:
+            found = self._facts[fact, op] = fact(op)
         return found
 
     def forget(self, values: Iterable[SSAValue]) -> None:
@@ -299,5 +307,8 @@ def _moved(
 
 def operands_of(op: Operation) -> Iterator[SSAValue]:
     """What an op reads, in its regions too."""
-    for inner in op.walk():
-        yield from inner.operands
+    yield from op.operands
+    if op.regions:
+        for inner in op.walk():
+            if inner is not op:
+                yield from inner.operands

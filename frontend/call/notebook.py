@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -38,6 +37,8 @@ def explanation(text: str, page: Callable[[], str]) -> Explanation:
 
 def html_of(lowered: Lowered) -> str:
     """A lowered function: its signature, and its programs, folded."""
+    from html import escape  # which few programs need, with all names of characters
+
     folded = [
         f"<details{' open' * (level == _SHOWN[0])}><summary>{level}</summary>"
         f"<pre>{escape(lowered.text(level))}</pre></details>"
@@ -47,6 +48,8 @@ def html_of(lowered: Lowered) -> str:
 
 
 def _framed(page: str) -> str:
+    from html import escape
+
     return (
         f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: {HEIGHT_PX}px; border: 0">'
         "</iframe>"

@@ -51,7 +51,7 @@ def definition_of(code: CodeType) -> Definition | None:
         file = _file(code.co_filename, lines, code.co_flags & FUTURE_FLAGS)
         place = (code.co_firstlineno, code.co_name)
         if any(same_code(code, found) for found in file.codes.get(place, ())):
-            return _at(code, file.definitions.get(place, []))
+            return _at(code, list(_definitions(file.tree, *place)))
     return None
 
 
@@ -66,11 +66,9 @@ def _known_texts(filename: str) -> Iterator[Lines]:
 
 @dataclass
 class _File:
-    """The functions of a file, by the line where their code begins, and name."""
+    """A file, and the code of its functions by the line where it begins, and name."""
 
-    definitions: dict[tuple[int, str], list[Definition]] = field(
-        default_factory=dict[tuple[int, str], list[Definition]]
-    )
+    tree: ast.AST = field(default_factory=lambda: ast.Module([], []))
     codes: dict[tuple[int, str], list[CodeType]] = field(
         default_factory=dict[tuple[int, str], list[CodeType]]
     )
@@ -88,17 +86,28 @@ def _file(filename: str, lines: Lines, future: int) -> _File:
         ]
     except (SyntaxError, ValueError):
         return file
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            file.definitions.setdefault((first, node.name), []).append(node)
-        elif isinstance(node, ast.Lambda):
-            file.definitions.setdefault((node.lineno, "<lambda>"), []).append(node)
+    file.tree = tree
     while waiting:
         code = waiting.pop()
         file.codes.setdefault((code.co_firstlineno, code.co_name), []).append(code)
         waiting += (x for x in code.co_consts if isinstance(x, CodeType))
     return file
+
+
+def _definitions(tree: ast.AST, line: int, name: str) -> Iterator[Definition]:
+    """The functions of this name whose code begins at a line: looked for in what is around it."""
+    kind = ast.Lambda if name == "<lambda>" else ast.FunctionDef
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        first = getattr(node, "lineno", line)
+        for decorator in getattr(node, "decorator_list", ()):
+            first = min(first, decorator.lineno)
+        if not first <= line <= (getattr(node, "end_lineno", None) or line):
+            continue
+        if first == line and isinstance(node, kind) and getattr(node, "name", name) == name:
+            yield node
+        pending += ast.iter_child_nodes(node)
 
 
 def _with_asserts_of_pytest(text: str, filename: str) -> list[ast.Module]:

@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.gpu_async import TensorMapType
 from mlc.dialects.par import BarrierOp, ContextType
-from mlc.dialects.program import ALL_PASSES
+from mlc.dialects.program import ALL_PASSES, NO_PASSES
 from mlc.lowering.emit import (
     arith,
     complex_parts,
@@ -145,6 +145,8 @@ def emit_main(main: func.FuncOp, target: Machine) -> str:
     """
     name = _name(main)
     module = module_text(name, target, frees_memory=True)
+    if NO_PASSES in main.attributes:
+        module.attributes += f' "{NO_PASSES}"'
     e = FunctionText(module, CPU_RULES, name)
     e.exits = set()
     _load_arguments(e, main)

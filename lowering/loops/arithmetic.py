@@ -19,7 +19,7 @@ from mlc.dialects.complex_ops import PairOp
 from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.dtypes import DType
 from mlc.dialects.lanes import vector_type
-from mlc.lowering.loops.constants import representable, splat
+from mlc.lowering.loops.constants import index_attr, representable, splat
 
 INDEX = IndexType()
 Index = int | SSAValue
@@ -129,7 +129,7 @@ class IndexBuilder:
             return value
         found = self._indices.get(value)
         if found is None:
-            found = self._indices[value] = self.constant(IntegerAttr(value, INDEX), INDEX)
+            found = self._indices[value] = self.constant(index_attr(value), INDEX)
         return found
 
     def _binary(self, op: type[Operation], x: Index, y: Index, flags: bool) -> Index:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
+from math import copysign
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +13,8 @@ from xdsl.dialects.builtin import (
     BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
     IntegerType,
     MemRefType,
     StringAttr,
@@ -44,18 +47,25 @@ def representable(value: complex, dtype: DType) -> float:
 
 def splat(value: float, dtype: DType, lanes: int) -> DenseIntOrFPElementsAttr:
     """The number in every lane."""
-    if value == 0 or value != value:  # -0.0 == 0.0 and NaN != NaN would confuse the cache
-        return _splat_cached.__wrapped__(value, dtype, lanes)
-    return _splat_cached(value, dtype, lanes)
+    if value != value:  # NaN is no key
+        return _splat_cached.__wrapped__(value, 1.0, dtype, lanes)
+    return _splat_cached(value, copysign(1.0, value), dtype, lanes)
 
 
 @cache
-def _splat_cached(value: float, dtype: DType, lanes: int) -> DenseIntOrFPElementsAttr:
+def _splat_cached(value: float, _sign: float, dtype: DType, lanes: int) -> DenseIntOrFPElementsAttr:
+    """`_sign`: -0.0 == 0.0."""
     kind = vector_type(dtype.register, lanes)
     if dtype.kind == "float":
         floats = cast("VectorType[AnyFloat]", kind)
         return DenseIntOrFPElementsAttr.from_list(floats, [float(value)])
     return DenseIntOrFPElementsAttr.from_list(cast("VectorType[IntegerType]", kind), [int(value)])
+
+
+@lru_cache(maxsize=4096)
+def index_attr(value: int) -> IntegerAttr[IndexType]:
+    """A number of type index."""
+    return IntegerAttr(value, IndexType())
 
 
 @lru_cache(maxsize=4096)

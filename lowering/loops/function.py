@@ -22,7 +22,7 @@ from mlc.dialects.analysis.nests import ops_in
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.plan import KernelOp, Schedule
-from mlc.dialects.program import ALL_PASSES
+from mlc.dialects.program import ALL_PASSES, NO_PASSES
 from mlc.dialects.tensor.bind import symbols_in
 from mlc.dialects.tensor.op import element_dtype
 from mlc.lazy_dataclass import dataclass
@@ -35,6 +35,9 @@ NOALIAS = DictionaryAttr({"mlc.noalias": UnitAttr()})
 READONLY = DictionaryAttr({"mlc.readonly": UnitAttr()})
 NOTHING = DictionaryAttr({})
 ONE = Dim.const(1)
+
+MOST_CALLS = 8
+"""Of kernels, by an entry that LLVM optimises. Measured: docs/measurements.md, First call."""
 
 
 @dataclass(frozen=True)
@@ -304,3 +307,9 @@ def structure(op: KernelOp, strides: Strides, sites: Sequence[int], *, serial: b
         kinds = [spelled(r.type) for r in inner.results]
         lines.append(f"{inner.name} {operands} {properties} {kinds}")
     return "\n".join(lines)
+
+
+def mark_long(entry: func.FuncOp) -> None:
+    """Says of an entry with many calls that it comes as it is written, sooner."""
+    if sum(isinstance(op, func.CallOp) for op in entry.walk()) > MOST_CALLS:
+        entry.attributes[NO_PASSES] = UnitAttr()

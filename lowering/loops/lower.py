@@ -47,7 +47,7 @@ from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder, buffer_type, item_bytes, memory_type, static
 from mlc.lowering.loops.constants import global_of
 from mlc.lowering.loops.control import Location, Thread
-from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, structure
+from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, mark_long, structure
 from mlc.lowering.loops.in_lanes import lower_reduction
 from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
 from mlc.lowering.loops.nest import lower_nest
@@ -104,6 +104,7 @@ class EntryLowering(TilesLowering):
         self.thread: Thread | None = None
         self.team: tuple[SSAValue, SSAValue] | None = None
         self.cells: dict[KernelOp, list[SSAValue]] = {}
+        self.needed: dict[KernelOp, tuple[Scratch, ...]] = {}
         self.positions: dict[SSAValue, Index] = {}
         self.tile_places: dict[TilesOp, list[Location]] = {}
         self.standing: dict[SSAValue, Location] = {}
@@ -130,10 +131,8 @@ class EntryLowering(TilesLowering):
         self._reserve()
         self._body()
         block.add_op(func.ReturnOp.create())
-        counts = {
-            "inputs": IntegerAttr(len(inputs), i64),
-            "outputs": IntegerAttr(len(outputs), i64),
-        }
+        ends = ("inputs", inputs), ("outputs", outputs)
+        counts = {name: IntegerAttr(len(buffers), i64) for name, buffers in ends}
         entry = func.FuncOp.create(
             properties={
                 "sym_name": self.function.sym_name,
@@ -142,6 +141,7 @@ class EntryLowering(TilesLowering):
             attributes={"mlc.entry": DictionaryAttr(counts)},
             regions=[Region(block)],
         )
+        mark_long(entry)
         ops = [
             *self.globals,
             *(k.function for found in self.kernels.values() for k in found),
@@ -350,7 +350,11 @@ class EntryLowering(TilesLowering):
         """The most that the kernel needs."""
         total: Index = 0
         most = bounds_of(op)
-        for buffer in self._scratch(op) if isinstance(op, KernelOp) else self._called(op).scratch:
+        if isinstance(op, KernelOp):
+            self.needed[op] = needed = self._scratch(op)
+        else:
+            needed = self._called(op).scratch
+        for buffer in needed:
             if not buffer.in_arena:
                 continue
             largest = replace(buffer, count=highest(buffer.count, most))
@@ -360,7 +364,7 @@ class EntryLowering(TilesLowering):
     def _cells(self, op: KernelOp) -> list[SSAValue]:
         """What a kernel's workers share on the stack of the entry."""
         if op not in self.cells:
-            scratch = [x for x in self._scratch(op) if x.on_stack]
+            scratch = [x for x in self.needed.get(op) or self._scratch(op) if x.on_stack]
             self.cells[op] = [self.b.cell(x.element, x.count.evaluate({})) for x in scratch]
         return self.cells[op]
 

@@ -9,10 +9,12 @@ words; `predict.py` says what each takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from math import ceil, log, sqrt
+from heapq import merge
+from itertools import chain, islice, takewhile
+from math import ceil
 from typing import Literal, get_args
 
 from mlc.dialects.dtypes import named_dtype
@@ -29,6 +31,7 @@ from mlc.passes.tile.predict import (
     usable_rows,
 )
 from mlc.passes.tile.steps import step_cycles
+from mlc.passes.tile.teams import best_first, least_seconds, of_one_and_all
 
 Route = Literal["tiny", "panel", "blocked", "skinny", "batched"]
 ROUTES: tuple[Route, ...] = get_args(Route)
@@ -49,8 +52,6 @@ FEW_TILES = 16  # register tiles of a result that workers would share badly
 BEST = 4  # schedules of a part that are tried
 SPLIT_COSTS = 1.05  # of the time of one worker, what splitting may take
 TAKE_S = 5e-6  # and at all: cores take turns at the counter, 0.1 us each
-SPREAD = 0.25
-"""Standard deviation of equal shares' times, to a share. Measured: docs/measurements.md."""
 TILE_REGISTERS = 8  # SOURCE: Intel SDM volume 1, chapter 18, palette 1
 
 
@@ -283,13 +284,13 @@ def split_schedule(problem: Problem, words: Words, target: CpuTarget) -> Words |
     return found if short and sums <= target.l2_bytes else None
 
 
-@lru_cache(maxsize=1024)
-def dynamic_schedules(problem: Problem, static: Words, target: CpuTarget) -> tuple[Words, ...]:
+def dynamic_schedules(problem: Problem, static: Words, target: CpuTarget) -> Iterable[Words]:
     """
     As words whose shares are of one size, sums in the same order: blocks of rows and columns, each
     copied by the worker that takes it, so that one whose core others slow down takes fewer; of a b
     that is read where it lies, blocks of rows. Those that are faster for one worker and for all
-    cores, the best first. None of batches, and where there are too few blocks.
+    cores, the best first, each worked out when it is asked for. None of batches, and where there
+    are too few blocks.
     """
     trips = min(TURNS * target.cores, int(predict(problem, static, target).seconds / TRIP_S))
     if trips < 2 or problem.batch > 1:
@@ -300,32 +301,7 @@ def dynamic_schedules(problem: Problem, static: Words, target: CpuTarget) -> tup
     depth = min([problem.k, *(w.step for w in static if isinstance(w, Block) and w.axis == "k")])
     most = of_one_and_all(problem, static, target)
     offers = _ranked(problem, row, depth, target, trips)
-    return tuple(words for seconds, words in offers if seconds < most)
-
-
-def of_one_and_all(problem: Problem, words: Words, target: CpuTarget) -> float:
-    """
-    Seconds of one worker times those of all cores, with what shares of one size wait for the
-    slowest.
-    """
-    team = predict(replace(problem, threads=target.cores), words, target)
-    waits = 0.0 if _is_dynamic(words) else SPREAD * _largest_of(team.workers)
-    return predict(problem, words, target).seconds * team.seconds * (1 + waits)
-
-
-def _largest_of(n: int) -> float:
-    """
-    The largest of n normal numbers, on average: their quantile of (n - 3/8) / (n + 1/4). SOURCE:
-    Blom, Transformed Beta-Variables, 1958; Abramowitz and Stegun, 26.2.22.
-    """
-    if n == 1:
-        return 0.0
-    t = sqrt(-2 * log(0.625 / (n + 0.25)))
-    return t - (2.30753 + 0.27061 * t) / (1 + 0.99229 * t + 0.04481 * t * t)
-
-
-def _is_dynamic(words: Words) -> bool:
-    return any(isinstance(word, Block) and word.dynamic for word in words)
+    return (words for _, words in takewhile(lambda offer: offer[0] < most, offers))
 
 
 def _in_rows(problem: Problem, static: Words, target: CpuTarget, trips: int) -> tuple[Words, ...]:
@@ -339,18 +315,27 @@ def _in_rows(problem: Problem, static: Words, target: CpuTarget, trips: int) -> 
     return (words,) if of_one_and_all(problem, words, target) < most else ()
 
 
-@lru_cache(maxsize=1024)
 def _ranked(
     problem: Problem, row: Intrinsic, depth: int, target: CpuTarget, trips: int
-) -> list[tuple[float, Words]]:
-    """The schedules of one row and depth, which many static ones share."""
+) -> Iterator[tuple[float, Words]]:
+    """The schedules of one row and depth, which many static ones share, the best first."""
+    ranked = best_first(_offers(problem, row, depth, target, trips), problem, target)
+    if not _leave(problem, row, target):
+        yield from ranked
+        return
+    best = list(islice(ranked, BEST))
+    found = [x for _, words in best for x in _asking(problem, words, target)]
+    asking = sorted(((of_one_and_all(problem, x, target), x) for x in found), key=lambda x: x[0])
+    yield from merge(chain(best, ranked), asking, key=lambda x: x[0])
+
+
+@lru_cache(maxsize=1024)
+def _offers(
+    problem: Problem, row: Intrinsic, depth: int, target: CpuTarget, trips: int
+) -> tuple[tuple[float, Words], ...]:
+    """Each with what it takes at least."""
     offers = _dynamic(problem, row, depth, target, trips)
-    found = [(of_one_and_all(problem, words, target), words) for words in offers]
-    best = sorted(found, key=lambda x: x[0])
-    for _, words in best[:BEST]:
-        for asking in _asking(problem, words, target):
-            best.append((of_one_and_all(problem, asking, target), asking))
-    return sorted(best, key=lambda x: x[0])
+    return tuple((least_seconds(problem, words, target), words) for words in offers)
 
 
 def _dynamic(

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 from xdsl.builder import ImplicitBuilder
-from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import FunctionType, IntegerAttr, ModuleOp, UnknownLoc, i32
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import (
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    UnknownLoc,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.core import SSAValues
 
@@ -48,6 +56,30 @@ def test_uses_follow_operands() -> None:
     add.operands = [other.result, other.result]
     assert one.result.first_use is None
     assert add.lhs is other.result
+
+
+def test_several_results_know_their_types() -> None:
+    kinds = (i32, i64)
+    block = Block(arg_types=[IndexType()] * 3 + list(kinds))
+    low, high, step, *start = block.args
+    loop = scf.ForOp(low, high, step, start, Region(Block(arg_types=[i32])))
+    assert loop.res.types == kinds
+    assert loop.res is not loop.results
+    assert isinstance(loop.iter_args, SSAValues)
+
+
+def test_ops_of_a_block_may_go_while_they_are_walked() -> None:
+    block = Block(_two())
+    assert len(block.ops) == len(list(block.ops)) == 2
+    for op in reversed(list(block.ops)):
+        assert op.parent is block
+    seen: list[str] = []
+    for op in block.ops:
+        seen.append(op.name)
+        if isinstance(op, arith.AddiOp):
+            op.detach()
+    assert seen == ["arith.constant", "arith.addi"]
+    assert len(block.ops) == 1
 
 
 def test_successors_and_regions_are_kept() -> None:

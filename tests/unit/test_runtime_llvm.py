@@ -9,13 +9,16 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import mlc
 from benchmarks.kernels import KERNELS
 from mlc import knobs
 from mlc.dialects.target import CpuTarget, named_target
 from mlc.dialects.target.known import CPUS
+from mlc.lowering.loops.function import MOST_CALLS
 from mlc.runtime import jit, probe
 from mlc.runtime.llvm import LLVMTextError, compile_object, emit_assembly, optimised_text
 from mlc.runtime.objects import object_of, objects_of
@@ -107,6 +110,40 @@ done:
     asked = optimised_text(text.replace("ATTRIBUTES", '"mlc.all_passes"'), cpu("avx2"))
     assert "<4 x i64>" not in plain
     assert "<4 x i64>" in asked
+
+
+def test_a_function_may_ask_for_none() -> None:
+    text = """
+define i64 @f(i64 %x) ATTRIBUTES {
+  %slot = alloca i64
+  store i64 %x, ptr %slot
+  %y = load i64, ptr %slot
+  ret i64 %y
+}
+"""
+    plain, asked = (text.replace("ATTRIBUTES", x) for x in ("", '"mlc.no_passes"'))
+    assert "alloca" not in optimised_text(plain, cpu("avx2"))
+    assert "alloca" in optimised_text(asked, cpu("avx2"))
+    assert "alloca" not in optimised_text(asked, cpu("avx2"), opt_level=2)
+    none = compile_object(plain, cpu("avx2"), opt_level=0)
+    assert none == compile_object(asked, cpu("avx2")) != compile_object(plain, cpu("avx2"))
+
+
+@pytest.mark.parametrize("count", [3, 12])
+def test_an_entry_with_many_calls_asks_for_none(count: int) -> None:
+    """What it calls comes with passes in any case."""
+
+    def chain(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        for k in range(count):
+            x = np.sort(x + k, axis=k % 2)
+        return x
+
+    x = np.random.default_rng(0).standard_normal((6, 5))
+    compiled = mlc.compile(chain).lower(x).compile()
+    *kernels, entry = compiled.levels.units()
+    assert ('"mlc.no_passes"' in entry.text) == (count > MOST_CALLS)
+    assert not any("mlc.no_passes" in kernel.text for kernel in kernels)
+    np.testing.assert_array_equal(compiled(x), chain(x))
 
 
 def test_a_missing_symbol_is_named() -> None:

@@ -38,10 +38,10 @@ from mlc.dialects.tile.words import (
 from mlc.executable import compile_module
 from mlc.options import Options
 from mlc.passes.plan.tiling.form_tiles import FormTilesPass
-from mlc.passes.tile.choose import of_one_and_all
 from mlc.passes.tile.operands import STREAMS
 from mlc.passes.tile.problem import Problem
 from mlc.passes.tile.products import WordsOf, refusal
+from mlc.passes.tile.teams import of_one_and_all
 from mlc.pipeline import prepare
 from mlc.text import parse_text
 from tests.plans import HOSTED, TARGETS, planned, spec

@@ -10,7 +10,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from mlc.cached_property import cached_property
 from mlc.dialects.analysis.axes import AxisMaps
 from mlc.dialects.analysis.views import is_view
+from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.reduce import Reduction
 
 
 class BlockGraph:
@@ -19,17 +21,17 @@ class BlockGraph:
     def __init__(self, block: Block, maps: AxisMaps) -> None:
         self.ops = list(block.ops)
         self.maps = maps
-        # by identity: an op's own hash is a call
-        self._numbers = {id(op): k for k, op in enumerate(self.ops)}
+        self._numbers: dict[Operation, int] = {op: k for k, op in enumerate(self.ops)}
+        number = self._numbers.get
         self._producers = [
-            [k for p in maps.producers_of(op) if (k := self._numbers.get(id(p))) is not None]
-            for op in self.ops
+            [k for p in maps.producers_of(op) if (k := number(p)) is not None] for op in self.ops
         ]
         self._readers: dict[SSAValue, list[tuple[int, TensorOp]]] = {}
+        self._dissolving: dict[SSAValue, bool] = {}
 
     def number(self, op: Operation) -> int | None:
         """The op's place in the block; None where it stands elsewhere."""
-        return self._numbers.get(id(op))
+        return self._numbers.get(op)
 
     @cached_property
     def before(self) -> list[int]:
@@ -65,14 +67,23 @@ class BlockGraph:
             found.sort(key=lambda reader: reader[0])
             self._readers[value] = found
         if len(found) > count:
-            place = bisect_left(found, self._numbers[id(op)], key=lambda reader: reader[0])
+            place = bisect_left(found, self._numbers[op], key=lambda reader: reader[0])
             start = min(max(place - count // 2, 0), len(found) - count)
             found = found[start : start + count]
         return (reader for _, reader in found)
 
+    def may_dissolve(self, value: SSAValue) -> bool:
+        """Whether all that read a value may compute it themselves."""
+        found = self._dissolving.get(value)
+        if found is None:
+            kinds = (Elementwise, Reduction)
+            found = all(isinstance(user, kinds) for user in all_readers(value))
+            self._dissolving[value] = found
+        return found
+
     def ordered(self, members: Collection[TensorOp]) -> list[TensorOp]:
         """Ops as they stand in the block."""
-        return sorted(members, key=lambda op: self._numbers[id(op)])
+        return sorted(members, key=self._numbers.__getitem__)
 
 
 def all_readers(value: SSAValue) -> Iterator[Operation]:

@@ -32,7 +32,6 @@ from mlc.passes.plan.tiling.tile_groups import (
     Axes,
     Group,
     fold_of,
-    may_dissolve,
     may_fold,
 )
 from mlc.passes.plan.tiling.tile_scope import TileScope
@@ -67,12 +66,15 @@ class _Growth:
 
     def run(self) -> Group | None:
         """The group; None where its sums are all along one axis."""
-        if not may_fold(self.seed):
+        if not self.maps.once(may_fold, self.seed):
             return None
         self._grow()
         group = Group(self.graph.ordered(self.axes), self.rows, self.axes, self.column)
-        self._keep(group, lambda op: group.is_wide(op) or not self._is_read_by(op, group))
-        if stranger_of(group, self.maps, self.graph) is not None or self._stores(group):
+        if not group.is_both_ways:
+            return None  # what is kept of it sums no rows either
+        read = self._read_by(group)
+        self._keep(group, lambda op: group.is_wide(op) or not read >> self._number(op) & 1)
+        if self._stores(group) or stranger_of(group, self.maps, self.graph) is not None:
             return None
         self._prune(group)
         return group if group.is_both_ways else None
@@ -114,14 +116,14 @@ class _Growth:
         return (
             inside
             and all(a is not None and 0 <= a < rank for a in axes)
-            and may_dissolve(op.results[0])
+            and self.graph.may_dissolve(op.results[0])
         )
 
     def _sums(self, op: Reduction, axes: Axes) -> bool:
         """Whether an op sums rows or columns of what it reads."""
         rank = self.maps.space_of(op)[1]
         *outer, row, column = (a is not None and a >= rank for a in axes)
-        return not any(outer) and row != column and may_fold(op)
+        return not any(outer) and row != column and self.maps.once(may_fold, op)
 
     def _stores(self, group: Group) -> bool:
         """Whether a value with rows and columns is computed for the loop, and stored."""
@@ -142,15 +144,17 @@ class _Growth:
         group.ops = [op for op in group.ops if wanted(op)]
         group.axes = self.axes = {op: self.axes[op] for op in group.ops}
 
-    def _is_read_by(self, op: TensorOp, group: Group) -> bool:
-        """Whether a member is made from what an op sums."""
+    def _number(self, op: TensorOp) -> int:
         number = self.graph.number(op)
         assert number is not None
-        return any(
-            self.graph.before[k] >> number & 1
-            for other in group.ops
-            if (k := self.graph.number(other)) is not None
-        )
+        return number
+
+    def _read_by(self, group: Group) -> int:
+        """What members are made from, as bits."""
+        found = 0
+        for op in group.ops:
+            found |= self.graph.before[self._number(op)]
+        return found
 
 
 def _has_no_loops(op: TensorOp) -> bool:
@@ -185,7 +189,7 @@ def _has_axes(op: TensorOp, group: Group, maps: AxisMaps) -> bool:
         return False
     if row < rank and column < rank:
         return _has_no_loops(op)
-    return (row >= rank) != (column >= rank) and may_fold(op)
+    return (row >= rank) != (column >= rank) and maps.once(may_fold, op)
 
 
 def _agrees(op: TensorOp, group: Group, maps: AxisMaps) -> bool:

@@ -191,12 +191,11 @@ def taken(block: Block) -> Group | None:
     said: dict[TensorOp, Mapping[str, Attribute]] = {}
     for op in block.ops:
         found = op.attributes.pop(LOOP, None)
-        if found is not None and not (
-            isinstance(op, TensorOp) and isinstance(found, DictionaryAttr)
-        ):
+        if found is None:
+            continue
+        if not (isinstance(op, TensorOp) and isinstance(found, DictionaryAttr)):
             raise _fault(op, f"{found}; expected axes of an op on tensors")
-        if isinstance(op, TensorOp) and isinstance(found, DictionaryAttr):
-            said[op] = found.data
+        said[op] = found.data
     if not said:
         return None
     ops = list(said)

@@ -28,7 +28,7 @@ from mlc.passes.plan.fusion.block_graph import all_readers
 from mlc.passes.plan.fusion.grouping import Grouping, Kernel
 from mlc.passes.plan.tiling.loop_writer import LoopWriter
 from mlc.passes.plan.tiling.tile_costs import Price
-from mlc.passes.plan.tiling.tile_groups import Group
+from mlc.passes.plan.tiling.tile_groups import Axes, Group
 from mlc.passes.plan.trial import seconds_of
 from mlc.passes.remarks import unheard
 
@@ -46,8 +46,14 @@ MOST_OPS = 192
 """In a trial; bounds what one takes."""
 
 
-Tried = list[tuple[ModuleOp, Price]]
-"""Trials that have been made, and what each gave: clones of a module have the same ones."""
+Cut = tuple[tuple[tuple[int, Axes], ...], tuple[int, ...]]
+"""A group by its ops' places among those of a trial, and the rows of its tiles."""
+
+Tried = list[tuple[ModuleOp, Cut, ModuleOp, Price]]
+"""
+Trials that have been made: of which ops, which of them as a loop, with that loop, and what each
+gave. Clones of a module have the same ones, and so have equal layers.
+"""
 
 
 class LoopTrials:
@@ -75,19 +81,23 @@ class LoopTrials:
 
     def _tried(self, ops: Sequence[TensorOp], group: Group) -> Price:
         names = sorted({name for op in ops for name in symbols_in(op)})
+        apart, _ = self._module(ops, names)
+        cut = _cut(group, ops)
+        for known, same, _, price in self._seen:
+            if same == cut and known.is_structurally_equivalent(apart):
+                return price
         formed, new = self._module(ops, names)
         block = new[ops[0]].parent
         assert block is not None
         LoopWriter(AxisMaps()).form(block, _moved(group, new))
-        for known, price in self._seen:
+        for _, _, known, price in self._seen:
             if known.is_structurally_equivalent(formed):
                 return price
-        apart, _ = self._module(ops, names)
-        key, target = formed.clone(), cpu_of(self.module, "a trial")
+        keys, target = (apart.clone(), cut, formed.clone()), cpu_of(self.module, "a trial")
         sizes = assumed(names)
         apart_s, formed_s = (seconds_of(x, target, self.fusion, sizes) for x in (apart, formed))
         price = Price(apart_s, formed_s, TRIED)
-        self._seen.append((key, price))
+        self._seen.append((*keys, price))
         return price
 
     @cached_property
@@ -102,10 +112,12 @@ class LoopTrials:
     def _around(self, group: Group) -> list[TensorOp]:
         """The ops of all kernels that compute some of a group; none where one writes in place."""
         kernels = {k: None for op in group.ops for k in self._kernels.get(op, ())}
-        found = {op for kernel in kernels for op in self._contents(kernel)}
-        if not found.isdisjoint(self.grouping.ownership.in_place):
+        found: dict[Operation, TensorOp] = {}
+        for kernel in kernels:
+            found.update((op, op) for op in self._contents(kernel))
+        if not found.keys().isdisjoint(self.grouping.ownership.in_place):
             return []
-        return [op for op in self.grouping.block.ops if isinstance(op, TensorOp) and op in found]
+        return [found[op] for op in self.grouping.block.ops if op in found]
 
     def _contents(self, kernel: Kernel) -> Iterator[TensorOp]:
         """What a kernel computes, and the views that it reads through."""
@@ -150,6 +162,11 @@ class LoopTrials:
         if names:
             function.attributes[SYMBOLS] = ArrayAttr([StringAttr(name) for name in names])
         return ModuleOp([function], dict(self.module.attributes)), new
+
+
+def _cut(group: Group, ops: Sequence[TensorOp]) -> Cut:
+    places = {op: place for place, op in enumerate(ops)}
+    return tuple((places[op], group.axes[op]) for op in group.ops), group.steps
 
 
 def _moved(group: Group, new: dict[Operation, TensorOp]) -> Group:

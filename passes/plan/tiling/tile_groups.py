@@ -16,7 +16,6 @@ from mlc.dialects.analysis.views import is_stored_constant, is_view
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import BOOL
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, Product, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
@@ -24,7 +23,7 @@ from mlc.dialects.tensor.tiles import FOLDS
 from mlc.dialects.tensor.window import Windowed
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import estimate, stored_bytes
-from mlc.passes.plan.fusion.block_graph import BlockGraph, ConvexSet, all_readers
+from mlc.passes.plan.fusion.block_graph import BlockGraph, ConvexSet
 from mlc.passes.plan.tiling.widths import is_widened
 
 MIN_COLUMNS = 256  # of values that are not stored; fewer are whole in each tile
@@ -110,7 +109,7 @@ def starts_of(
         return  # nothing to compute
     reduced = [axis for axis in range(rank, len(space)) if space[axis] != one]
     many = [axis for axis in reduced if least is not None and estimate(space[axis]) >= least]
-    if _is_ordered(seed):
+    if maps.once(_is_ordered, seed):
         reduced = many = []
     if seed.combiner().extreme is not None:
         reduced, many = [], many if finds_position(seed) else []
@@ -169,7 +168,7 @@ class Growth:
                 for new, axes in self._added(convex, other, wanted):
                     self.axes[new] = axes
                     pending.append(new)
-                    if self._is_wide(new) and not may_dissolve(new.results[0]):
+                    if self._is_wide(new) and not self.graph.may_dissolve(new.results[0]):
                         return None  # it is stored in any case
         ops = self.graph.ordered(self.axes)  # each was added so that they are convex
         while (kept := self._agreeing(ops)) != ops:
@@ -303,12 +302,12 @@ class Growth:
         if column is not None and space[column] != self.column:
             return False
         reduced = [a is not None and a >= rank for a in rows]
-        if any(reduced) and not (all(reduced) and may_fold(op)):
+        if any(reduced) and not (all(reduced) and self.maps.once(may_fold, op)):
             return False
         if any(reduced) and column is not None and column < rank:
             return False  # sums over rows and has columns: those come one after another
         summed = column is not None and column >= rank
-        if summed and not (may_fold(op) or finds_position(op)):
+        if summed and not (self.maps.once(may_fold, op) or finds_position(op)):
             return False
         return not isinstance(op, ContractOp) or column is not None or self.maps.is_narrow(op)
 
@@ -345,11 +344,6 @@ class Growth:
         return [op for op in ops if convex.add(op, ends=self._is_fold(op, self.axes[op]))]
 
 
-def may_dissolve(value: SSAValue) -> bool:
-    """Whether all that read a value may compute it themselves."""
-    return all(isinstance(user, Elementwise | Reduction) for user in all_readers(value))
-
-
 def may_fold(op: TensorOp) -> bool:
     """Whether partial results of tiles combine to the result, and no less exactly."""
     if fold_of(op) not in FOLDS or not isinstance(op, Reduction):
@@ -366,9 +360,9 @@ def finds_position(op: TensorOp) -> bool:
     )
 
 
-def _is_ordered(op: Reduction) -> bool:
+def _is_ordered(op: TensorOp) -> bool:
     """Whether its summands must be combined in the reference's order."""
-    return op.order() != "any" and is_strict(op)
+    return isinstance(op, Reduction) and op.order() != "any" and is_strict(op)
 
 
 def fold_of(op: TensorOp) -> str:
