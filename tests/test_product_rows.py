@@ -327,7 +327,7 @@ class Chosen:
 
 
 CHOSEN = [
-    Chosen("avx2", "i8", sums_of_integers, "madd_i16", ("b", "a")),
+    Chosen("avx2", "i8", sums_of_integers, "madd_i16", ("a", "b")),
     Chosen("amx", "i8", sums_of_integers, "amx_s8", ("b",)),
     Chosen("amx", "i8", lhs_turned, "amx_s8", ("b", "a")),
     Chosen("neon", "i8", lhs_turned, "dot_s8", ("a", "b")),
@@ -336,9 +336,9 @@ CHOSEN = [
     Chosen("avx2", "bf16", product, "fma", ("b", "a")),
     Chosen("avx512", "f16", product, "fma", ("b", "a")),
     Chosen("avx512", "bf16", product, "dot_bf16", ("b",)),
-    Chosen("avx512", "i8", sums_of_integers, "dot_u8s8", ("b", "a")),
+    Chosen("avx512", "i8", sums_of_integers, "dot_u8s8", ("a", "b")),
     Chosen("amx", "bf16", product, "amx_bf16", ("b",)),
-    Chosen("mmla", "bf16", product, "mmla_bf16", ("b", "a")),
+    Chosen("mmla", "bf16", product, "mmla_bf16", ("a", "b")),
 ]
 
 

@@ -360,7 +360,7 @@ def _dynamic(
         pack_a = _packed("a", tile.m, row, problem)
         copy_a: Words = (pack_a,) if packed else ()
         copies: list[tuple[Words, Words]] = [((), copy_a)]  # of a, before all loops and in them
-        if packed and not row.in_tiles and problem.a_unit != "k":
+        if packed and not row.in_tiles and (problem.a_unit != "k" or row.group > 1):
             copies.append(((replace(pack_a, team=True),), ()))
         most = max(1, target.l2_bytes // 4 // (depth * _item(row)) // tile.n) * tile.n
         for parts in range(1, min(trips, ceil(problem.m / tile.m)) + 1):
