@@ -303,6 +303,20 @@ def test_panels_that_cannot_be_made_say_why(said: str, tmp_path: Path) -> None:
         levels_of(case.text("amx"), tmp_path, "amx").at("loops")
 
 
+@pytest.mark.parametrize("rows", [1, 2, 5, 6, 14])
+def test_groups_of_all_rows_are_permuted_at_once(rows: int, tmp_path: Path) -> None:
+    """
+    Two registers as a table of lanes: for each vector of a panel one permutation a row more; LLVM
+    makes a few of them blends.
+    """
+    said = words(rows, 16, "group 4, u8", "group 4, i8", "dot_u8s8")
+    case = Case(("i8", "i8"), "dot_u8s8", "vpdpbusd", "avx512", said, depth=203, lhs=(M, 203))
+    asm = levels_of(case.text("avx512"), tmp_path, "avx512").asm()
+    assert rows * (rows - 1) * 2 // 3 <= len(re.findall(r"vperm[it]2d", asm)) <= rows * (rows - 1)
+    arrays = case.arrays()
+    check(case, compiled(case.text(case.runnable()), tmp_path, 2)(*arrays), arrays)
+
+
 def test_sums_of_bytes_have_no_spills(tmp_path: Path) -> None:
     """The loop of a full register tile keeps all sums in registers."""
     text = CASES["i8 by vpdpbusd"].text("amx").replace("panels 4", "panels 12")
