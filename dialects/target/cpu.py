@@ -149,8 +149,8 @@ class CpuTarget:
 
     bf16_dot_factor: float = 0.25
     """`vdpbf16ps` that start, in parts of the vector FMAs that could: on Sapphire and Emerald
-    Rapids one for four, on Zen 4 as many. Measured: docs/measurements.md, Instructions that
-    multiply."""
+    Rapids one for four, on Zen 4 as many.
+    Measured: docs/measurements.md, Instructions that multiply."""
 
     kernel_start_s: float = 5e-8
     """One kernel more, in a search: its call, and memory that it waits for. Source: estimate."""
