@@ -37,12 +37,6 @@ with its macro loop (Zen 5, one core; compile ms -> GFLOP/s): 0: 5.9 -> 259, 1: 
 2: 11 to 13 -> 250 to 260, 3: 21 -> 257; the rates agree within noise.
 """
 
-_TUNING = {"x86_64": "+fast-dpwssd"}
-"""
-Architecture -> what else LLVM should know: without it vpdpwssd becomes a multiplication and an
-addition again, for the latency of one sum, where a register tile has many.
-"""
-
 ALL_PASSES = 3
 """The level of a module with a function that asks for it, in place of level 1."""
 
@@ -220,8 +214,8 @@ def _optimised(
     elif opt_level == DEFAULT_OPT_LEVEL and _asks_for(program.NO_PASSES, text, module):
         opt_level = 0
     codegen_level = (0, 2, 2, 3)[opt_level]
-    features = ",".join(filter(None, (target.features, _TUNING.get(target.arch, ""))))
-    with _machine_for(target.triple, target.cpu_name, features, codegen_level) as machine:
+    which = target.triple, target.cpu_name, target.features, codegen_level
+    with _machine_for(*which) as machine:
         module.triple = target.triple  # pyright: ignore[reportAttributeAccessIssue]
         _run_passes(module, machine, opt_level)
         if opt_level == ALL_PASSES and target.arch == "x86_64":

@@ -55,7 +55,7 @@ _FMA_PORTS_512 = {
     "skylake-avx512": 2, "cascadelake": 2, "cooperlake": 2, "icelake-server": 2,
     "sapphirerapids": 2, "emeraldrapids": 2, "graniterapids": 2, "znver5": 2,
 }  # fmt: skip
-_BF16_DOT_FACTOR = {"znver4": 0.5, "znver5": 0.5}
+_BF16_DOT_FACTOR = {"znver4": 1.0, "znver5": 0.5, "cooperlake": 1.0}
 _FMA_PORTS_128 = {"neoverse-v1": 4, "neoverse-v2": 4, "neoverse-v3": 4, "apple-m1": 4}
 
 

@@ -43,7 +43,8 @@ class CpuTarget:
     """LLVM target triple."""
 
     cpu_name: str
-    """LLVM's -mcpu."""
+    """LLVM's -mcpu. Of a named x86 machine a level of the instruction set: what code uses beyond
+    that is in `extensions`, and said where it is used."""
 
     features: str = ""
     """LLVM's -mattr, such as "+avx2,+fma"; empty: what cpu_name implies."""
@@ -148,7 +149,8 @@ class CpuTarget:
 
     bf16_dot_factor: float = 0.25
     """`vdpbf16ps` that start, in parts of the vector FMAs that could: on Sapphire and Emerald
-    Rapids one for four. Measured: docs/measurements.md, Instructions that multiply."""
+    Rapids one for four, on Zen 4 as many.
+    Measured: docs/measurements.md, Instructions that multiply."""
 
     kernel_start_s: float = 5e-8
     """One kernel more, in a search: its call, and memory that it waits for. Source: estimate."""

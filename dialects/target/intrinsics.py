@@ -335,7 +335,12 @@ def extensions_in(texts: Sequence[str], target: CpuTarget) -> tuple[str, ...]:
     needs = dict.fromkeys(
         name
         for row in rows_of(target)
-        if row.needs and any(f".{row.instruction.removeprefix('v')}." in text for text in texts)
+        if row.needs and any(_is_called(row.instruction, text) for text in texts)
         for name in row.needs
     )
     return tuple(needs)
+
+
+def _is_called(instruction: str, text: str) -> bool:
+    """Some of LLVM's names have the mnemonic's "v": `vpdpbusd.512`, but `dpbf16ps.512`."""
+    return any(f".{name}." in text for name in {instruction, instruction.removeprefix("v")})

@@ -10,7 +10,6 @@ from mlc.lowering.emit.joined import MARK, joined
 from mlc.lowering.emit.module import (
     CPU_RULES,
     ENTRY_ATTRIBUTE,
-    Machine,
     emit_kernel,
     emit_main,
     known_ops,
@@ -24,7 +23,6 @@ __all__ = [
     "ENTRY_ATTRIBUTE",
     "MARK",
     "EmitError",
-    "Machine",
     "emit_kernel",
     "emit_main",
     "joined",

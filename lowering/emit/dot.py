@@ -26,6 +26,7 @@ def _dot(e: FunctionText, op: dot.DotOp) -> None:
     write = WRITERS.get(name)
     if write is None:
         raise EmitError(f"emit: @{e.name}: '{op.name}' {name}: no rule writes this instruction")
+    e.module.instructions.add(name)
     e[op.result] = write(e, op)
 
 

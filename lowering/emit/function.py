@@ -103,6 +103,8 @@ class ModuleText:
     constants: dict[str, str] = field(default_factory=dict[str, str])
     metadata: list[str] = field(default_factory=list[str])
     shared_metadata: dict[str, str] = field(default_factory=dict[str, str])
+    instructions: set[str] = field(default_factory=set[str])
+    """Rows of dialects/target/intrinsics.py whose instructions it calls."""
     regions: int = 0
     """Parallel regions outlined so far."""
 

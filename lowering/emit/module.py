@@ -6,7 +6,7 @@ text is a key of the object cache, so names depend on nothing but the order of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import cast
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
@@ -22,6 +22,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from mlc.dialects.gpu_async import TensorMapType
 from mlc.dialects.par import BarrierOp, ContextType
 from mlc.dialects.program import ALL_PASSES, NO_PASSES
+from mlc.dialects.target.cpu import CpuTarget
+from mlc.dialects.target.intrinsics import rows_of
 from mlc.lowering.emit import (
     arith,
     complex_parts,
@@ -42,33 +44,11 @@ BY_VALUE = 'byval([128 x i8]) align 64 "nvvm.grid_constant"'
 """Of a tensor map, which a kernel reads where its parameters lie. SOURCE: LLVM, NVPTX usage"""
 
 
-class Machine(Protocol):
-    """What the emitter asks of a target; `mlc.dialects.target.cpu.CpuTarget` is one."""
-
-    @property
-    def triple(self) -> str:
-        """LLVM target triple."""
-        ...
-
-    @property
-    def cpu_name(self) -> str:
-        """LLVM's -mcpu."""
-        ...
-
-    @property
-    def features(self) -> str:
-        """LLVM's -mattr."""
-        ...
-
-    @property
-    def vector_bits(self) -> int:
-        """Width of the widest vector."""
-        ...
-
-    @property
-    def least_masked_bytes(self) -> int:
-        """Bytes of the smallest elements that are loaded by a mask."""
-        ...
+TUNING = "fast-dpwssd"
+"""
+What else LLVM should know of a machine with VNNI: without it vpdpwssd becomes a multiplication and
+an addition again, for the latency of one sum, where a register tile has many.
+"""
 
 
 def _call(e: FunctionText, op: func.CallOp) -> None:
@@ -125,7 +105,7 @@ for _table in (
     CPU_RULES.update(_table)
 
 
-def emit_kernel(kernel: func.FuncOp, target: Machine) -> str:
+def emit_kernel(kernel: func.FuncOp, target: CpuTarget) -> str:
     """
     The LLVM module with one kernel. Its native signature is its arguments in order: ctx is a
     pointer, index an i64, a memref a pointer followed by one i64 per dynamic size of dims >= 1
@@ -135,10 +115,10 @@ def emit_kernel(kernel: func.FuncOp, target: Machine) -> str:
     if ALL_PASSES in kernel.attributes:
         module.attributes += f' "{ALL_PASSES}"'
     write_function(kernel, module, CPU_RULES)
-    return module.text()
+    return _text_for(target, module)
 
 
-def emit_main(main: func.FuncOp, target: Machine) -> str:
+def emit_main(main: func.FuncOp, target: CpuTarget) -> str:
     """
     The LLVM module with the C entry `i32 f(ptr ctx, ptr args, ptr sizes, ptr outs)`, which calls
     the kernels as extern functions. The func's attribute `mlc.entry` counts inputs and outputs.
@@ -155,7 +135,7 @@ def emit_main(main: func.FuncOp, target: Machine) -> str:
         e.open(par.exit_label(status))
         e.do(f"ret i32 {status}")
     e.finish(f"define i32 {symbol(name)}(ptr %ctx, ptr %args, ptr %sizes, ptr %outs) #0 {{")
-    return module.text()
+    return _text_for(target, module)
 
 
 def _load_arguments(e: FunctionText, main: func.FuncOp) -> None:
@@ -207,12 +187,11 @@ def _name(function: func.FuncOp) -> str:
     return function.sym_name.data
 
 
-def module_text(name: str, target: Machine, *, frees_memory: bool) -> ModuleText:
+def module_text(name: str, target: CpuTarget, *, frees_memory: bool) -> ModuleText:
     """An empty module for `target`; only the entry may free memory (it may move the arena)."""
     words = ["nounwind"] if frees_memory else ["nofree", "nounwind"]
     pairs = {
         "target-cpu": target.cpu_name,
-        "target-features": target.features,
         "frame-pointer": "none",
         "no-trapping-math": "true",
         "min-legal-vector-width": str(target.vector_bits),
@@ -226,6 +205,17 @@ def module_text(name: str, target: Machine, *, frees_memory: bool) -> ModuleText
         target.vector_bits,
         least_masked_bytes=target.least_masked_bytes,
     )
+
+
+def _text_for(target: CpuTarget, module: ModuleText) -> str:
+    """The whole module, whose functions may use what they call and nothing else beyond the CPU."""
+    rows = (row for row in rows_of(target) if row.name in module.instructions)
+    called = dict.fromkeys(need for row in rows for need in row.needs)
+    tuning = [TUNING] if any("vnni" in name for name in called) else []
+    features = ",".join([*filter(None, [target.features]), *(f"+{x}" for x in (*called, *tuning))])
+    if features:
+        module.attributes += f' "target-features"="{features}"'
+    return module.text()
 
 
 def write_function(

@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.lanes import lanes_of
 from mlc.dialects.tile.copy import CopyOp
+from mlc.dialects.tile.element import ElementsOp
 from mlc.dialects.tile.types import view_of
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
@@ -94,15 +95,95 @@ class Interleaved(_Groups):
 
 
 class Cut(_Groups):
-    """Of a factor whose rows lie along the groups: vectors of a row, stored group by group."""
+    """
+    Of a factor whose rows lie along the groups: vectors of a row, stored group by group; of all
+    rows of a panel at once where a register holds such a vector, and two are one table of lanes.
+    """
 
     def __init__(self, s: TileScope, op: CopyOp) -> None:
         super().__init__(s, op)
         self.order = [self.panel, self.along, self.depth]
         self.groups = GROUP // (self.group * view_of(op.target).dtype.bytes)
 
+    def nest(self, k: int, at: dict[str, Position], source: Access) -> None:
+        """Around the loop over a panel's rows: whether all of them are there."""
+        s, b, along = self.s, self.s.b, f".{self.along}"
+        rows = [axis for axis in source.open if along in source.at[axis].symbols()]
+        if self.order[k] != self.along or not self.has_tables() or {*rows} & {*source.low}:
+            super().nest(k, at, source)
+            return
+        last = {**self.place_at(at), along: Position(self.width - 1)}
+        inside: SSAValue | bool = True
+        for axis in rows:
+            end = s.position(source.at[axis], last).base
+            inside = b.both(inside, b.compare("lt", end, b.dim(view_of(source.view).shape[axis])))
+        whole = replace(source, open=tuple(axis for axis in source.open if axis not in rows))
+        one_by_one = super().nest
+        b.when(inside, lambda: self.panels(at, whole), lambda: one_by_one(k, at, source))
+
+    def has_tables(self) -> bool:
+        """Whether vectors are permuted by one instruction, and a panel's rows are few of them."""
+        target = self.s.memory[self.op.target]
+        steps = (self.width * self.group, self.group, 1)
+        laid = not isinstance(target, ElementsOp) and tuple(target.strides[-3:]) == steps
+        return self.s.vector_bits == 8 * GROUP and self.width <= self.groups and laid
+
+    def panels(self, at: dict[str, Position], source: Access) -> None:
+        """All rows of a panel: as many groups at once as lie inside, then one by one."""
+        b, along, depth = self.s.b, f".{self.along}", f".{self.depth}"
+        many, count, closed = self.parts({**at, along: Position(0)}, source)
+        b.loop(0, many, self.groups, lambda i: self.turned(at, closed, i))
+
+        def rest(row: Index) -> None:
+            place = {**at, along: Position(row)}
+            b.loop(many, count, 1, lambda i: self.one({**place, depth: Position(i)}, source))
+
+        if many != count:
+            b.loop(0, self.width, 1, rest)
+
+    def turned(self, at: dict[str, Position], source: Access, first: Index) -> None:
+        """A vector of groups of each row, stored as vectors of groups of all rows in turn."""
+        s, along, depth = self.s, f".{self.along}", f".{self.depth}"
+        lanes = self.groups * self.group
+        rows = [
+            fetch(
+                s,
+                source,
+                self.place_at({**at, along: Position(r), depth: Position(first)}),
+                lanes,
+                self.fill,
+            )
+            for r in range(self.width)
+        ]
+        for vector in range(self.width):
+            places = [divmod(vector * self.groups + k, self.width) for k in range(self.groups)]
+            row, value = places[0]
+            where = {**at, along: Position(value), depth: Position(s.b.add(first, row))}
+            put(s, self.target, self.place_at(where), lanes, self.gathered(rows, places))
+
+    def gathered(self, rows: Sequence[SSAValue], places: Sequence[tuple[int, int]]) -> SSAValue:
+        """A vector of groups, each by its number and its row's."""
+        group, lanes = self.group, self.groups * self.group
+        first, *others = dict.fromkeys(row for _, row in places)
+        found, done = rows[first], False
+        for other in others or [first]:
+            order: list[int] = []
+            for k, (number, row) in enumerate(places):
+                kept = number if row == first and not done else k
+                start = lanes + number * group if row == other else kept * group
+                order += range(start, start + group)
+            found, done = self.s.b.shuffled(found, rows[other], order), True
+        return found
+
     def row(self, at: dict[str, Position], source: Access) -> None:
         """One row: as many groups at once as lie inside, then one by one."""
+        many, count, closed = self.parts(at, source)
+        b = self.s.b
+        b.loop(0, many, self.groups, lambda i: self.several(at, closed, i))
+        b.loop(many, count, 1, lambda i: self.one({**at, f".{self.depth}": Position(i)}, source))
+
+    def parts(self, at: dict[str, Position], source: Access) -> tuple[Index, Index, Access]:
+        """Groups that are copied by whole vectors, all groups, and where those vectors lie."""
         s, b, depth = self.s, self.s.b, f".{self.depth}"
         count = s.least(self.op.extents[self.depth].data, self.op.positions)
         axis = len(source.at) - 1
@@ -113,9 +194,7 @@ class Cut(_Groups):
             left = b.max(b.sub(b.dim(view_of(source.view).shape[axis]), first), 0)
             inside = b.min(count, b.div(left, self.group))
             closed = replace(source, open=tuple(x for x in source.open if x != axis))
-        many = b.mul(b.div(inside, self.groups), self.groups)
-        b.loop(0, many, self.groups, lambda i: self.several(at, closed, i))
-        b.loop(many, count, 1, lambda i: self.one({**at, depth: Position(i)}, source))
+        return b.mul(b.div(inside, self.groups), self.groups), count, closed
 
     def several(self, at: dict[str, Position], source: Access, first: Index) -> None:
         """A vector of groups."""
@@ -140,6 +219,10 @@ class Cut(_Groups):
 
 class Rows(Cut):
     """Of such a factor to panels whose rows lie along the groups too: vectors as they are."""
+
+    def has_tables(self) -> bool:
+        """Nothing is permuted."""
+        return False
 
     def put(self, at: dict[str, Position], first: Index, values: SSAValue) -> None:
         start = self.place_at({**at, f".{self.depth}": Position(first)})

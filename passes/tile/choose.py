@@ -23,13 +23,7 @@ from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tile.words import Block, Edge, Pack, Prefetch, Register, Split, Via, Word, Words
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.operands import STREAMS
-from mlc.passes.tile.predict import (
-    Prediction,
-    Problem,
-    predict,
-    row_of,
-    usable_rows,
-)
+from mlc.passes.tile.predict import Prediction, Problem, predict, row_of, usable_rows
 from mlc.passes.tile.steps import step_cycles
 from mlc.passes.tile.teams import best_first, least_seconds, of_one_and_all
 
@@ -345,7 +339,9 @@ def _dynamic(
         pack_a = _packed("a", tile.m, row, problem)
         copy_a: Words = (pack_a,) if packed else ()
         copies: list[tuple[Words, Words]] = [((), copy_a)]  # of a, before all loops and in them
-        if packed and not row.in_tiles and problem.a_unit != "k":
+        # stored group by group once, where that stays in level 3
+        once = row.group > 1 and problem.m * problem.k * _item(row) <= _l3_bytes(target) // 4
+        if packed and not row.in_tiles and (problem.a_unit != "k" or once):
             copies.append(((replace(pack_a, team=True),), ()))
         most = max(1, target.l2_bytes // 4 // (depth * _item(row)) // tile.n) * tile.n
         for parts in range(1, min(trips, ceil(problem.m / tile.m)) + 1):

@@ -115,7 +115,7 @@ class _Walk(Operands):
         read, read_s = self.reads()
         loops = self.target.loops
         around = loops.tile_start_cycles + self.guarded() * loops.tile_edge_cycles
-        around = self.tiles() * around + self.begun_again()
+        around = self.tiles() * around + self.begun_again() + self.shifts()
         core = (steps * cycles + around) * cycle_s(self.target)
         packing = sum(self.packing(word) for word in self.words if isinstance(word, Pack))
         waiting, lines = max(self.beside(read_s), self.late(core, read_s)), self.lines()
@@ -164,6 +164,14 @@ class _Walk(Operands):
         if self.row.in_tiles:
             each = TILE_LOAD_CYCLES / self.row.shape[0] + self.target.loops.store_cycles
         return self.tiles() * (1 - 1 / blocks) * sums * each
+
+    def shifts(self) -> float:
+        """Cycles of summing what shifted elements are too much, for all rows that meet a panel."""
+        if (self.row.dtypes[0], self.problem.dtypes[0]) != ("u8", "i8"):
+            return 0.0
+        columns = step_shape(self.row, self.tile)[1]
+        each = step_cycles(self.row, 1, columns, self.target, apart=False)
+        return self.tiles() / self.nest.loops[-2].trips * self.nest.loops[-1].trips * each
 
     def tile_step(self) -> tuple[float, int, float, int]:
         """Steps along the summed axis, and of one: instructions, cycles and load instructions."""

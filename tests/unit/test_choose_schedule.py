@@ -119,8 +119,10 @@ def test_the_best_instruction_of_each_machine_multiplies() -> None:
 
     assert row("bf16", "amx") == "amx_bf16"
     assert row("bytes", "amx") == "amx_s8"
-    assert row("bf16", "avx512") == "fma"  # widened while it is packed
-    assert row("bytes", "avx512") == "madd_i16"
+    assert row("bf16", "avx512") == "dot_bf16"
+    assert row("bytes", "avx512") == "dot_u8s8"
+    assert row("bf16", "avx2") == "fma"  # widened while it is packed
+    assert row("bytes", "avx2") == "madd_i16"
     assert row("bytes", "neon") == "dot_s8"
 
 

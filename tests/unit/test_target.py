@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import platform
+import re
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +14,7 @@ import pytest
 import mlc
 from mlc.dialects.target import CpuTarget, GpuTarget, named_target
 from mlc.dialects.target.attribute import TargetAttr, target_of
+from mlc.dialects.target.intrinsics import extensions_in
 from mlc.dialects.target.known import CPUS, GPUS
 from mlc.dialects.target.loop_costs import LOOP_COSTS, LoopCosts
 from mlc.runtime.host import host
@@ -172,6 +174,33 @@ def test_code_of_another_architecture_is_an_error(target: str) -> None:
     needs = "aarch64" if target == "neon" else "x86_64"
     with pytest.raises(mlc.MlcError, match=f"target {target}: its code needs {needs}"):
         step(np.ones(3))
+
+
+def multiplied(a: Any, b: Any) -> Any:
+    return a.astype(np.int32) @ b.astype(np.int32)
+
+
+@pytest.mark.parametrize("target", ["avx512", "amx"])
+def test_code_uses_no_instructions_beside_those_that_it_says(target: str) -> None:
+    """Else code for amx, say, has instructions for f16, which it does not need."""
+    step = mlc.compile(plus_one, target=target).lower(mlc.TensorSpec(512, dtype="f16"))
+    (features,) = {
+        dict(re.findall(r'"([^" ]+)"="([^"]*)"', line)).get("target-features", "")
+        for line in step.levels.text("code").splitlines()
+        if line.startswith("attributes #")
+    }
+    assert not features
+    assert not re.search(r"\bv\w+ph\b", step.levels.asm().replace("vcvtps2ph", ""))
+
+
+def test_code_with_products_of_bytes_says_so() -> None:
+    square = mlc.TensorSpec(256, 256, dtype="i8")
+    text = mlc.compile(multiplied, target="avx512").lower(square, square).levels.text("code")
+    row = named_target("avx512")
+    assert isinstance(row, CpuTarget)
+    assert "avx512vnni" in extensions_in([text], row)
+    assert "+avx512vnni" in text
+    assert "avx512bf16" not in text
 
 
 def test_instructions_that_the_machine_lacks_are_an_error() -> None:
