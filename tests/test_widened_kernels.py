@@ -1,3 +1,4 @@
+# pyright: basic
 """Values of 16 bits that stay in a kernel on a CPU are f32: what is stored is rounded once."""
 
 from __future__ import annotations
@@ -122,8 +123,8 @@ def test_loops_of_numbers() -> None:
         return out
 
     x = np.random.default_rng(0).standard_normal(200).astype(np.float16)
-    h, wanted = np.float16(0), []
-    for v in x.astype(float):
-        h = np.float16(np.tanh(float(h) * 0.5 + v * 0.75))
-        wanted.append(h)
-    np.testing.assert_allclose(mlc.compile(f)(x).astype(float), wanted, rtol=2.0**-10)
+    h, wanted = np.float16(0), np.zeros(len(x))
+    for k, v in enumerate(x.astype(float)):
+        wanted[k] = h = np.float16(np.tanh(float(h) * 0.5 + v * 0.75))
+    found: Any = mlc.compile(f)(x)
+    np.testing.assert_allclose(found.astype(float), wanted, rtol=2.0**-10)
