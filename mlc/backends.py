@@ -258,6 +258,7 @@ BACKENDS = (
                         "which kernels pad what others read, and no argument is given away yet",
                         options=("fusion",),
                     ),
+                    Step("mlc-widen", "which values leave their kernel is known"),
                     Step("mlc-form-nests", "which kernels compute single elements is known"),
                     Step("mlc-check-before-loops", "loops of nests are what they will be"),
                     Step(

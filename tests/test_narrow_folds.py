@@ -204,7 +204,7 @@ def test_nearest_neighbours(dtype: str) -> None:
     compiled: Any = mlc.compile(nearest)
     places, distances = compiled(x, y)
     a, b = x.astype(float), y.astype(float)
-    norms = np.asarray((y * y).astype(float).sum(axis=-1).astype(DTYPES[dtype]), float)
+    norms = np.asarray((b * b).sum(axis=-1).astype(DTYPES[dtype]), float)  # squares stay in f32
     exact = norms - 2 * (a @ b.T)
     eps = eps_of(dtype)
     chosen = np.take_along_axis(exact, places[:, None], axis=1)[:, 0]

@@ -129,3 +129,19 @@ def test_they_are_not_computed_with() -> None:
     x = np.array([1, 2], ml_dtypes.int4)
     with pytest.raises(mlc.MlcError, match=r"Add.*i4"):
         ran([node("Add", "x x", "y")], {"x": x}, ["y"])
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("Softmax", {}), ("LogSoftmax", {"axis": 0}), ("LpNormalization", {"axis": 0}),
+        ("MeanVarianceNormalization", {"axes": [0, 1]}),
+    ],
+)  # fmt: skip
+def test_floats_of_16_bits_are_rounded_once(op: str, attributes: dict[str, Any]) -> None:
+    x = (np.random.default_rng(0).standard_normal((60, 70)) * 9 + 300).astype(np.float16)
+    nodes = [node(op, "x", "y", **attributes)]
+    found = ran(nodes, {"x": x}, ["y"], opset=13)
+    exact = ran(nodes, {"x": x.astype(float)}, ["y"], opset=13)
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found.astype(float), exact, rtol=1.1 * 2.0**-11, atol=2.0**-22)

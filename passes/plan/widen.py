@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import shape_of, tensor_type
 from mlc.dialects.dtypes import BF16, F16, F32, DType
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.bitwise import BitcastOp
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp
-from mlc.dialects.tensor.control import YieldOp
+from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, full
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, element_dtype, tensor_of
@@ -26,12 +29,10 @@ from mlc.dialects.tensor.rounding import (
     NextafterOp,
     SignbitOp,
 )
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tensor.terms import TERMS
 from mlc.passes.tensor.constants import splat
 
 NARROW = (BF16, F16)
-VIEWS = (BroadcastOp, TransposeOp, ReshapeOp, SliceOp)
 OF_BITS = (BitcastOp, NextafterOp, IsfiniteOp, IsinfOp, IsnanOp, SignbitOp, *TERMS)
 """What they say of a value depends on its dtype: they read it rounded."""
 
@@ -51,24 +52,29 @@ class WidenPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in op.walk():
-            if isinstance(kernel, KernelOp) and not is_strict(kernel) and _gains(kernel):
-                _Widened(kernel).write()
+            if isinstance(kernel, KernelOp) and not is_strict(kernel) and _is_plain(kernel):
+                for block in list(_blocks(kernel.block)):
+                    if any(_stays(x.results[0]) for x in _computing(block)):
+                        _Widened(block).write()
 
 
-def _gains(kernel: KernelOp) -> bool:
-    """
-    Whether a value stays in a kernel whose ops are all known. Rows that a block holds are f32 by
-    their program.
-    """
-    known = (Elementwise, ReduceOp, ContractOp, ConstantOp, *VIEWS)
+def _is_plain(kernel: KernelOp) -> bool:
+    """Whether a kernel holds ops on values alone: what programs of blocks hold is f32 there."""
+    ops = (op for block in _blocks(kernel.block) for op in block.ops)
+    return kernel.template.data != "rows" and all(
+        isinstance(op, ControlOp | YieldOp)
+        or (isinstance(op, TensorOp) and len(op.results) == 1 and not op.regions)
+        for op in ops
+    )
 
-    def is_known(op: Operation) -> bool:
-        one = isinstance(op, TensorOp) and len(op.results) == 1
-        return one and (isinstance(op, known) or not _is_narrow(op.results[0]))
 
-    ops = (op for op in kernel.block.ops if not isinstance(op, YieldOp))
-    flat = kernel.template.data != "rows" and all(map(is_known, ops))
-    return flat and any(_stays(x.results[0]) for x in _computing(kernel))
+def _blocks(block: Block) -> Iterator[Block]:
+    """A block, and those of the loops and branches in it."""
+    yield block
+    for op in block.ops:
+        if isinstance(op, ControlOp):
+            for inner in op.blocks:
+                yield from _blocks(inner)
 
 
 def computes(op: Operation) -> bool:
@@ -84,13 +90,13 @@ def _tells_infinities(op: Operation) -> bool:
     return any((x := splat(operand)) is not None and np.isinf(x) for operand in op.operands)
 
 
-def _computing(kernel: KernelOp) -> list[TensorOp]:
+def _computing(block: Block) -> list[TensorOp]:
     """The ops whose results are rounded."""
-    return [x for x in kernel.block.ops if isinstance(x, TensorOp) and computes(x)]
+    return [x for x in block.ops if isinstance(x, TensorOp) and computes(x)]
 
 
 def _stays(value: SSAValue) -> bool:
-    """Whether a narrow value is read in its kernel, and not stored."""
+    """Whether a narrow value is read in its block, and not handed on."""
     users = [use.operation for use in value.uses]
     return _is_narrow(value) and bool(users) and not any(isinstance(x, YieldOp) for x in users)
 
@@ -100,38 +106,37 @@ def _is_narrow(value: SSAValue) -> bool:
 
 
 class _Widened:
-    """One kernel, whose ops are written anew in front of those that there are."""
+    """One block of a kernel, whose ops are written anew in front of those that there are."""
 
     here: Operation
 
-    def __init__(self, kernel: KernelOp) -> None:
-        self.kernel = kernel
-        self.wide: dict[SSAValue, SSAValue] = {}  # f32 of a narrow value of the kernel before
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.wide: dict[SSAValue, SSAValue] = {}  # f32 of a narrow value of the block before
         self.same: dict[SSAValue, SSAValue] = {}  # what takes the place of one, in its own dtype
 
     def write(self) -> None:
         """Ops in f32, and nothing that they make idle."""
-        before = list(self.kernel.block.ops)
-        computed = set[Operation](_computing(self.kernel))
-        for op in before:
+        idle = {op for op in self.block.ops if not any(x.uses for x in op.results)}  # before, too
+        computed = set[Operation](_computing(self.block))
+        for op in list(self.block.ops):
             self.here = op
-            if isinstance(op, YieldOp):
-                op.operands = [self.exact(x) for x in op.operands]
-            elif isinstance(op, TensorOp):
+            if isinstance(op, TensorOp) and (op in computed or is_view(op)):
                 self._op(op, computed=op in computed)
-        for op in reversed(list(self.kernel.block.ops)):
-            if not isinstance(op, YieldOp) and not any(x.uses for x in op.results):
+            elif isinstance(op, ConvertOp) and op.operands[0] in self.wide:
+                self._converted(op)
+            else:
+                for reader in op.walk():
+                    reader.operands = [self.exact(x) for x in reader.operands]
+        for op in reversed(list(self.block.ops)):
+            if op not in idle and not any(x.uses for x in op.results):
                 op.detach()
                 op.erase()
 
     def _op(self, op: TensorOp, *, computed: bool) -> None:
         (result,) = op.results
-        moved = isinstance(op, VIEWS) and op.operands[0] in self.wide
-        if not computed and not moved:
-            if isinstance(op, ConvertOp) and op.operands[0] in self.wide:
-                self._converted(op)
-            elif any(self.exact(x) is not x for x in op.operands):
-                self.same[result] = self._put(op.on([self.exact(x) for x in op.operands]))
+        if not computed and not any(x in self.wide for x in op.operands):
+            op.operands = [self.exact(x) for x in op.operands]
             return
         narrow = _is_narrow(result)
         if not narrow and not any(x in self.wide or x in self.same for x in op.operands):

@@ -13,7 +13,7 @@ import numpy as np
 from mlc.dialects.dtypes import is_real
 from mlc.frontend.importers.bounds import FAR, check_between
 from mlc.frontend.importers.onnx.bounds import check_axes
-from mlc.frontend.importers.onnx.run import ROWS, At, row
+from mlc.frontend.importers.onnx.run import ROWS, At, in_f32, row
 from mlc.frontend.importers.onnx.shape import axes_of
 from mlc.frontend.importers.onnx.values import PLACES, counted, cut, full, traced
 
@@ -206,10 +206,11 @@ def _along(function: Callable[[Array, int], Array]) -> Callable[..., Array]:
 for _name, _function in {
     "Softmax": softmax, "LogSoftmax": log_softmax, "Hardmax": hardmax,
 }.items():  # fmt: skip
-    ROWS[_name] = _along(_function)
+    ROWS[_name] = in_f32(_along(_function))
 
 
 @row("LpNormalization")
+@in_f32
 def _lp(at: At, x: Array) -> Array:
     axis, p = at.get("axis", -1), at.get("p", 2)
     size = (
@@ -219,6 +220,7 @@ def _lp(at: At, x: Array) -> Array:
 
 
 @row("MeanVarianceNormalization")
+@in_f32
 def _mean_variance(at: At, x: Array) -> Array:
     axes = tuple(at.get("axes", (0, 2, 3)))
     centred = x - x.mean(axes, keepdims=True)

@@ -57,6 +57,34 @@ func.func @overflows(%a: tensor<64xf16>) -> tensor<64xi1> {
 
 // -----
 
+// What is padded or joined is f32 as it was computed; an op that writes memory is given what it stores.
+// CHECK-LABEL: func.func @moved
+// CHECK:         %[[A:.*]] = mlc.add %{{.*}} : tensor<64xf32>
+// CHECK:         %[[P:.*]] = mlc.pad %[[A]], %{{.*}}[<1>, <1>] : tensor<64xf32>, tensor<f32> -> tensor<66xf32>
+// CHECK-NEXT:    %[[J:.*]] = mlc.join 0 %[[P]], %{{.*}} : tensor<66xf32>, tensor<64xf32> -> tensor<130xf32>
+// CHECK-NEXT:    mlc.exp %[[J]] : tensor<130xf32>
+// CHECK-LABEL: func.func @written
+// CHECK:         %[[A:.*]] = mlc.add %{{.*}} : tensor<64xf32>
+// CHECK:         %[[E:.*]] = mlc.exp %[[A]] : tensor<64xf32>
+// CHECK-NEXT:    %[[H:.*]] = mlc.convert %[[E]] : tensor<64xf32> -> tensor<64xf16>
+// CHECK-NEXT:    mlc.concat 0 %[[H]], %{{.*}} : tensor<64xf16>, tensor<64xf16> -> tensor<128xf16>
+func.func @moved(%a: tensor<64xf16>) -> tensor<130xf16> {
+  %0 = mlc.add %a, %a : tensor<64xf16>
+  %1 = mlc.constant dense<1.0> : tensor<f16>
+  %2 = mlc.pad %0, %1[<1>, <1>] : tensor<64xf16>, tensor<f16> -> tensor<66xf16>
+  %3 = mlc.join 0 %2, %a : tensor<66xf16>, tensor<64xf16> -> tensor<130xf16>
+  %4 = mlc.exp %3 : tensor<130xf16>
+  func.return %4 : tensor<130xf16>
+}
+func.func @written(%a: tensor<64xf16>) -> tensor<128xf16> {
+  %0 = mlc.add %a, %a : tensor<64xf16>
+  %1 = mlc.exp %0 : tensor<64xf16>
+  %2 = mlc.concat 0 %1, %a : tensor<64xf16>, tensor<64xf16> -> tensor<128xf16>
+  func.return %2 : tensor<128xf16>
+}
+
+// -----
+
 // Nothing stays in a kernel of one op, and strict numerics round every op.
 // CHECK-LABEL: func.func @one
 // CHECK-NOT:     xf32>
