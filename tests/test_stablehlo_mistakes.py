@@ -125,11 +125,8 @@ def calling(count: int, times: int, last: int) -> str:
         (calling(3, 1, 1), "function f1 calls itself"),
         (calling(40, 2, -1), "takes [0-9]+ steps; expected 1048576 at most"),
         (calling(100, 1, -1), "calls through 64 others; expected fewer"),
-        (
-            calling(2, 1, -1).replace("public @main", "private @g"),
-            "has no one function called main",
-        ),
-        ("", "has no one function called main"),
+        (calling(2, 1, -1).replace("public @main", "private @g"), "has no function main, and not"),
+        ("", "found no function; expected func.func"),
         (b"func.func @main() {\n \xff }", "<stablehlo>:2: .*; expected text in UTF-8"),
     ],
 )
