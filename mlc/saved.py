@@ -150,7 +150,10 @@ def save(
             "features": [name for name in features if name in FLAGS],
             "support": support_digest(),
             "artifact": said,
-            "captured": [[x.dtype.str, list(x.shape)] for x in captured],
+            "captured": [
+                [x.dtype.name if x.dtype.kind == "V" else x.dtype.str, list(x.shape)]
+                for x in captured
+            ],
             "sections": sections,
         },
         separators=(",", ":"),
@@ -292,7 +295,11 @@ def _captured(
 def _array(data: bytes, dtype: str, shape: Sequence[int]) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    found = np.frombuffer(data, np.dtype(dtype)).reshape(shape)
+    from mlc.runtime.entry import dtype_of_ml_dtypes
+
+    late = dtype in abi.ML_DTYPES.values()
+    kind = dtype_of_ml_dtypes(dtype) if late else np.dtype(dtype)
+    found = np.frombuffer(data, kind).reshape(shape)
     return found.copy() if found.ctypes.data % _ALIGNED else found
 
 

@@ -256,6 +256,14 @@ def head(tmp_path: Path) -> Path:
     return path
 
 
+def test_models_where_onnx_is_not_installed(
+    head: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlc.programs.find_spec", lambda name: None)
+    assert main(["build", str(head)]) == 1
+    assert "models need the extra onnx: pip install 'mlc-compiler[onnx]'" in capsys.readouterr().err
+
+
 def test_random_inputs_that_no_memory_holds(head: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for size in (10**13, 2**62):
         assert main(["run", str(head), "--random", "--sizes", f"batch={size}"]) == 1

@@ -89,6 +89,43 @@ def test_results_in_place_numbers_and_threads(tmp_path: Path) -> None:
     assert [arg.donated for arg in loaded.signature.args] == [True, False]
 
 
+NARROW = """
+import sys
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("xdsl", "llvmlite", *sys.argv[2:]):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Nothing())
+import numpy as np
+import mlc
+try:
+    print(mlc.load(sys.argv[1])(np.ones(3, np.float32)).tolist())
+except mlc.MlcError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "int4"])
+def test_captured_arrays_of_types_that_numpy_has_not(tmp_path: Path, dtype: str) -> None:
+    import ml_dtypes
+
+    known, path = np.arange(3).astype(getattr(ml_dtypes, dtype)), tmp_path / "narrow.mlc"
+
+    def plus(x: Any) -> Any:
+        return x + known.astype(np.float32)
+
+    mlc.compile(plus).lower(np.ones(3, np.float32)).compile().save(path)
+
+    def said(*without: str) -> str:
+        command = [sys.executable, "-c", NARROW, str(path), *without]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert said() == "[1.0, 2.0, 3.0]\n"
+    assert "pip install ml-dtypes" in said("ml_dtypes")
+
+
 def test_what_needs_numpys_library(tmp_path: Path) -> None:
     path = tmp_path / "solve.mlc"
     a, b = np.eye(3) * 2, np.ones(3)
