@@ -134,13 +134,22 @@ TYPE_NUMS: Final = {
     "c128": 15,
     "f16": 23,
 }
-STORED: Final = (
-    "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0fnu", "f4e2m1fn",
-    "i2", "u2", "i4", "u4",
-)  # fmt: skip
+ML_DTYPES: Final = {
+    "bf16": "bfloat16",
+    "f8e4m3fn": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2",
+    "f8e4m3fnuz": "float8_e4m3fnuz",
+    "f8e5m2fnuz": "float8_e5m2fnuz",
+    "f8e8m0fnu": "float8_e8m0fnu",
+    "f4e2m1fn": "float4_e2m1fn",
+    "i2": "int2",
+    "u2": "uint2",
+    "i4": "int4",
+    "u4": "uint4",
+}
+"""Dtypes of ml_dtypes, which NumPy numbers when they are registered, with their names there."""
+STORED: Final = tuple(name for name in ML_DTYPES if name != "bf16")
 """Dtypes that are only stored, an element a byte."""
-LATE_TYPE_NUMS: Final = ("bf16", *STORED)
-"""Dtypes of ml_dtypes, which NumPy numbers when they are registered."""
 ITEM_BYTES: Final = {
     "bool": 1,
     "i8": 1,

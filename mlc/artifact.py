@@ -17,6 +17,7 @@ from mlc.dialects import launch
 from mlc.dialects.launch import LaunchPlan
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.sizes import Dim
+from mlc.fields import made, shown
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.jit import LoadError
 from mlc.runtime.sites import Site
@@ -149,7 +150,7 @@ class Artifact:
             if start != len(rest):
                 raise ValueError("its parts do not have the sizes that it names")
             return unpacked(json.loads(parts[0]), parts[1:])
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise LoadError(f"no artifact of mlc: {error}") from None
 
 
@@ -160,14 +161,14 @@ def packed(artifact: Artifact) -> tuple[object, list[bytes]]:
 
 
 def unpacked(plain: object, images: Sequence[bytes]) -> Artifact:
-    """The opposite; ValueError, LookupError or TypeError where it is none."""
-    found = _typed(plain, images)
+    """The opposite; ValueError or TypeError where it is none, RecursionError of what is deep."""
+    found = typed(plain, images)
     if not isinstance(found, Artifact):
         raise TypeError(f"it holds {type(found).__name__}")
     return found
 
 
-_TYPES: dict[str, type] = {
+_TYPES: dict[str, type[object]] = {
     kind.__name__: kind
     for kind in (
         *(Artifact, Code, MemoryPlan, Site, EntrySignature, ArgSpec, ResultSpec, LaunchPlan),
@@ -197,16 +198,27 @@ def _plain(value: object, images: list[bytes]) -> object:
     return value
 
 
-def _typed(value: object, images: Sequence[bytes]) -> object:
-    """The opposite of `_plain`."""
+def typed(value: object, images: Sequence[bytes]) -> object:
+    """The opposite of `_plain`: TypeError for objects with fields of other kinds."""
     if isinstance(value, list):
-        return tuple(_typed(x, images) for x in cast("list[object]", value))
+        return tuple(typed(x, images) for x in cast("list[object]", value))
     if isinstance(value, dict):
         given = cast("dict[str, Any]", value)
         if _IMAGE in given:
-            return images[cast("int", given[_IMAGE])]
+            return _image(given[_IMAGE], images)
         if _DIM in given:
+            if not isinstance(given[_DIM], str):
+                raise TypeError(f"a size is {shown(given[_DIM])}, expected its text")
             return Dim.of(given[_DIM])
-        made = {name: _typed(x, images) for name, x in given.items() if name != _KIND}
-        return cast("object", _TYPES[given[_KIND]](**made))
+        kind = given.get(_KIND)
+        if not isinstance(kind, str) or kind not in _TYPES:
+            raise TypeError(f"a part is of the kind {shown(kind)}, which is not known")
+        return made(_TYPES[kind], {k: typed(x, images) for k, x in given.items() if k != _KIND})
     return value
+
+
+def _image(number: object, images: Sequence[bytes]) -> bytes:
+    """The bytes of a number."""
+    if type(number) is not int or not 0 <= number < len(images):
+        raise ValueError(f"part {shown(number)} of {len(images)} is named")
+    return images[number]

@@ -138,6 +138,16 @@ def random_arrays(
 
 
 def _random(dtype: DType, shape: Sequence[int], generator: np.random.Generator) -> Array:
+    try:
+        return _numbers(dtype, shape, generator)
+    except (ValueError, MemoryError) as error:
+        raise MlcError(
+            f"random numbers for an argument {dtype.name}{list(shape)}: {error}; call it with"
+            " smaller sizes, which --sizes NAME=N says of open ones"
+        ) from None
+
+
+def _numbers(dtype: DType, shape: Sequence[int], generator: np.random.Generator) -> Array:
     if dtype.kind == "float":
         values: Array = generator.standard_normal(shape)
     else:

@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -152,6 +153,8 @@ def load_function(
     if path.suffix == ".onnx":
         from mlc.frontend.importers import onnx
 
+        if find_spec("onnx") is None:
+            raise MlcError(f"{path}: models need the extra onnx: pip install 'mlc-compiler[onnx]'")
         return onnx.load(path, weights=cast("onnx.Weights", weights)).compiled(**given)
     if path.suffix == ".mlir":
         from mlc.frontend.importers import stablehlo

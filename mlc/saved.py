@@ -13,19 +13,21 @@ import hashlib
 import json
 import os
 import platform
+import stat
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, cast
 
-from mlc.artifact import Artifact, packed, unpacked
+from mlc.artifact import Artifact, packed, typed, unpacked
 from mlc.dialects import abi
 from mlc.dialects.errors import MlcError
 from mlc.dialects.launch import LaunchPlan
-from mlc.dialects.signature import EntrySignature, wanted
+from mlc.dialects.signature import EntrySignature, solve, wanted
+from mlc.fields import made, shown
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.features import FLAGS, lacking
 from mlc.runtime.jit import LoadError
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 MAGIC, FORMAT = b"mlc\0", 1
 _HEAD = struct.Struct("<4sHHQ32s")  # magic, format, flags, bytes and digest of the header
 _MOST_HEADER_BYTES = 16 << 20
+_MOST_TEXT_BYTES = 256 << 20  # a zlib stream of 1 MiB may hold 1 GiB
 _ALIGNED = 64
 _CODE, _SUPPORT = "code", "support"
 TEXTS = ("trace", "explain.txt", "explain.json")
@@ -51,7 +54,19 @@ class Section:
     offset: int
     bytes: int
     sha256: str
-    codec: str = ""  # or "zlib"
+    codec: Literal["", "zlib"] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What a file says of itself."""
+
+    compiler: str
+    arch: str
+    features: tuple[str, ...]
+    support: str
+    captured: tuple[tuple[str, tuple[int, ...]], ...]
+    sections: tuple[Section, ...]
 
 
 class Loaded:
@@ -87,7 +102,14 @@ class Loaded:
         return self._text("trace")
 
     def _text(self, name: str) -> str:
-        return zlib.decompress(self._texts[name]).decode()
+        opened = zlib.decompressobj()
+        try:
+            text = opened.decompress(self._texts[name], _MOST_TEXT_BYTES)
+            if not opened.eof:
+                raise ValueError(f"it does not end within {_MOST_TEXT_BYTES:,} bytes")
+            return text.decode()
+        except (zlib.error, ValueError) as error:
+            raise MlcError(f"{self.path}: damaged in {name}: {error}; save it again") from None
 
     def __repr__(self) -> str:
         return f"<mlc function {self.name} from {self.path}>"
@@ -128,7 +150,10 @@ def save(
             "features": [name for name in features if name in FLAGS],
             "support": support_digest(),
             "artifact": said,
-            "captured": [[x.dtype.str, list(x.shape)] for x in captured],
+            "captured": [
+                [x.dtype.name if x.dtype.kind == "V" else x.dtype.str, list(x.shape)]
+                for x in captured
+            ],
             "sections": sections,
         },
         separators=(",", ":"),
@@ -164,83 +189,117 @@ def load(path: str | os.PathLike[str]) -> Loaded:
     is damaged, was made by another version, or is for another machine.
     """
     where = Path(path)
+    if not stat.S_ISREG(where.stat().st_mode):
+        raise MlcError(f"{where}: a folder or device; expected a file of exe.save(path)")
     try:
-        return _load(where, where.read_bytes())
-    except (LoadError, ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
+        with where.open("rb") as file:
+            return _load(where, file)
+    except (LoadError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise MlcError(f"{where}: damaged, or no file of mlc: {error}; save it again") from None
 
 
-def _load(path: Path, content: bytes) -> Loaded:
-    header, body = _header(path, content)
-    sections = _sections(path, header, body)
+def _load(path: Path, file: BinaryIO) -> Loaded:
+    said = _header(path, file)
+    artifact_said, sections_said = said.pop("artifact", None), said.pop("sections", ())
+    plain = {name: typed(value, ()) for name, value in said.items()}
+    sections_of = tuple(made(Section, each) for each in sections_said)
+    header = made(Header, {**plain, "sections": sections_of})
+    sections = _sections(path, header, file)
     _check_machine(path, header)
+    for name in (*(() if header.arch == "cuda" else (_SUPPORT,)), *TEXTS):
+        if name not in sections:
+            raise ValueError(f"it has no section {name}")
     images = [data for name, data in sections.items() if name.startswith(f"{_CODE}/")]
-    artifact = unpacked(header["artifact"], images)
-    if header["arch"] != "cuda":
+    artifact = unpacked(artifact_said, images)
+    solve(artifact.signature)
+    if isinstance(artifact.host, LaunchPlan) != (header.arch == "cuda"):
+        raise ValueError(f"its code is not for {header.arch}")
+    if header.arch != "cuda":
         offer(sections[_SUPPORT])
-    captured = [
-        _array(sections[f"captured/{k}"], *spec) for k, spec in enumerate(header["captured"])
-    ]
+    captured = _captured(header, sections, artifact.signature)
     entry = _entry(artifact, len(captured))
-    texts = {name: sections[name] for name in TEXTS if name in sections}
+    texts = {name: sections[name] for name in TEXTS}
     return Loaded(path, artifact, entry.builtin, captured, texts)
 
 
-def _header(path: Path, content: bytes) -> tuple[dict[str, Any], bytes]:
-    """What the file says of itself, and the bytes behind it."""
-    if content[:4] != MAGIC or len(content) < _HEAD.size:
+def _header(path: Path, file: BinaryIO) -> dict[str, Any]:
+    """What the file says of itself; `file` is then where its sections begin."""
+    head = file.read(_HEAD.size)
+    if head[:4] != MAGIC or len(head) < _HEAD.size:
         raise MlcError(f"{path}: no file that mlc has saved; expected one of exe.save(path)")
-    _, version, _, size, digest = _HEAD.unpack_from(content)
+    _, version, _, size, digest = _HEAD.unpack(head)
     if version != FORMAT:
         raise MlcError(
             f"{path}: its format is {version}, this mlc {__version__} reads {FORMAT};"
             " save it again, or load it with the mlc that saved it"
         )
-    text = content[_HEAD.size : _HEAD.size + size]
-    if size > _MOST_HEADER_BYTES or len(text) != size or hashlib.sha256(text).digest() != digest:
+    text = file.read(min(size, _MOST_HEADER_BYTES))
+    if len(text) != size or hashlib.sha256(text).digest() != digest:
         raise MlcError(f"{path}: damaged: its header is not what was written; save it again")
+    file.seek(-(_HEAD.size + size) % _ALIGNED, os.SEEK_CUR)
     found = json.loads(text)
     if not isinstance(found, dict):
         raise TypeError("its header is no table")
-    return cast("dict[str, Any]", found), content[-(-(_HEAD.size + size) // _ALIGNED) * _ALIGNED :]
+    return cast("dict[str, Any]", found)
 
 
-def _sections(path: Path, header: Mapping[str, Any], body: bytes) -> dict[str, bytes]:
+def _sections(path: Path, header: Header, file: BinaryIO) -> dict[str, bytes]:
     """Each section's bytes; MlcError where one is cut off or changed."""
     found: dict[str, bytes] = {}
-    end = 0
-    for section in (Section(**each) for each in header["sections"]):
-        if section.offset < end or section.bytes < 0:
-            raise ValueError(f"section {section.name} overlaps another")
+    start = file.tell()
+    left, end = os.fstat(file.fileno()).st_size - start, 0
+    for section in header.sections:
+        if section.offset < end or section.bytes < 0 or section.name in found:
+            raise ValueError(f"section {shown(section.name)} overlaps another")
         end = section.offset + section.bytes
-        data = body[section.offset : end]
-        if len(data) != section.bytes:
+        if end > left:
             raise MlcError(f"{path}: cut off in section {section.name}; copy or save it again")
+        file.seek(start + section.offset)
+        data = file.read(section.bytes)
         if hashlib.sha256(data).hexdigest() != section.sha256:
             raise MlcError(f"{path}: section {section.name} was changed; copy or save it again")
         found[section.name] = data
     return found
 
 
-def _check_machine(path: Path, header: Mapping[str, Any]) -> None:
-    if header["arch"] == "cuda":
+def _check_machine(path: Path, header: Header) -> None:
+    if header.arch == "cuda":
         return
-    made = f"{path}: made by mlc {header['compiler']} for {header['arch']}"
-    if header["arch"] != platform.machine():
-        raise MlcError(f"{made}; this machine is {platform.machine()}: compile it for this one")
-    if missing := lacking(header["features"]):
+    of = f"{path}: made by mlc {shown(header.compiler)[1:-1]} for {shown(header.arch)[1:-1]}"
+    if header.arch != platform.machine():
+        raise MlcError(f"{of}; this machine is {platform.machine()}: compile it for this one")
+    if missing := lacking(header.features):
         raise MlcError(
-            f"{made} with {', '.join(missing)}, which this machine lacks; compile it with"
+            f"{of} with {', '.join(missing)}, which this machine lacks; compile it with"
             ' target="avx2" or another that both machines have'
         )
-    if header["support"] != support_digest():
-        raise MlcError(f"{made}, whose runtime is not that of mlc {__version__}; save it again")
+    if header.support != support_digest():
+        raise MlcError(f"{of}, whose runtime is not that of mlc {__version__}; save it again")
+
+
+def _captured(
+    header: Header, sections: Mapping[str, bytes], signature: EntrySignature
+) -> list[np.ndarray[Any, Any]]:
+    """The arrays that calls get behind their arguments, which the signature takes last."""
+    if len(header.captured) > len(signature.args):
+        raise ValueError(f"{len(header.captured)} arrays for {len(signature.args)} arguments")
+    found: list[np.ndarray[Any, Any]] = []
+    args = signature.args[len(signature.args) - len(header.captured) :]
+    for k, ((dtype, shape), arg) in enumerate(zip(header.captured, args, strict=True)):
+        if tuple(dim.constant for dim in arg.shape) != shape:
+            raise ValueError(f"array {k} is {shown(shape)}, expected {shown(arg.dims)}")
+        found.append(_array(sections[f"captured/{k}"], dtype, shape))
+    return found
 
 
 def _array(data: bytes, dtype: str, shape: Sequence[int]) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    found = np.frombuffer(data, np.dtype(dtype)).reshape(shape)
+    from mlc.runtime.entry import dtype_of_ml_dtypes
+
+    late = dtype in abi.ML_DTYPES.values()
+    kind = dtype_of_ml_dtypes(dtype) if late else np.dtype(dtype)
+    found = np.frombuffer(data, kind).reshape(shape)
     return found.copy() if found.ctypes.data % _ALIGNED else found
 
 

@@ -12,14 +12,19 @@ import ctypes
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mlc.dialects import abi
+from mlc.dialects.errors import MlcError
 from mlc.dialects.signature import EntrySignature
 from mlc.runtime import jit, layout, signals, threads
 from mlc.runtime.builtin import new_builtin
 from mlc.runtime.slow_entry import SlowEntry
 from mlc.runtime.support import support
+
+if TYPE_CHECKING:
+    import numpy as np
 
 OnError = Callable[[int, int, int], NoReturn]
 """(site, value, extent) of the error word; raises what NumPy raises, at the user's line."""
@@ -243,15 +248,24 @@ _type_cells: dict[str, ctypes.c_int32] = {}
 
 def _type_cell(dtype: str) -> ctypes.c_int32:
     if dtype not in _type_cells:
-        if dtype not in abi.LATE_TYPE_NUMS:
+        if dtype not in abi.ML_DTYPES:
             raise ValueError(
                 f"dtype {dtype!r} has no NumPy type; expected one of "
-                f"{', '.join((*abi.TYPE_NUMS, *abi.LATE_TYPE_NUMS))}"
+                f"{', '.join((*abi.TYPE_NUMS, *abi.ML_DTYPES))}"
             )
-        from mlc.dialects.dtypes import named_dtype
-
-        _type_cells[dtype] = ctypes.c_int32(named_dtype(dtype).numpy.num)
+        kind = dtype_of_ml_dtypes(abi.ML_DTYPES[dtype])
+        _type_cells[dtype] = ctypes.c_int32(kind.num)
     return _type_cells[dtype]
+
+
+def dtype_of_ml_dtypes(name: str) -> np.dtype[Any]:
+    """NumPy's dtype of one that has a name there."""
+    import numpy as np
+
+    try:
+        return np.dtype(getattr(import_module("ml_dtypes"), name))
+    except ModuleNotFoundError:
+        raise MlcError(f"arrays of {name} are those of ml_dtypes: pip install ml-dtypes") from None
 
 
 def release_idle_arenas() -> None:

@@ -23,6 +23,9 @@ X86_64, AARCH64 = 62, 183  # e_machine
 _ALLOC, _WRITE, _EXECUTE = 2, 1, 4  # sh_flags
 _SYMTAB, _RELA, _NOBITS = 2, 4, 8  # sh_type
 _UNDEFINED, _ABSOLUTE = 0, 0xFFF1  # section numbers of symbols
+_MOST_ALIGNED = mmap.PAGESIZE  # where a mapping begins
+_REACH = 1 << 31  # of a reference
+_EIGHT = {X86_64: (1,), AARCH64: (257, 260)}  # relocations that fill 8 bytes in, not 4
 _NOT_RUN = (".eh_frame", ".gcc_except_table")  # nothing of ours unwinds
 
 CODE, CONSTANTS, ADDRESSES, VARIABLES = KINDS = range(4)
@@ -76,7 +79,7 @@ class ObjectFile:
         """LinkError for what is no little-endian ELF64 object."""
         try:
             return _read(image)
-        except (struct.error, IndexError, ValueError) as error:
+        except (struct.error, LookupError, ValueError, OverflowError) as error:
             raise LinkError(f"no ELF object: {error}") from None
 
     def defined(self) -> Iterator[_Symbol]:
@@ -116,6 +119,10 @@ def _read(image: bytes) -> ObjectFile:
             part = CODE if flags & _EXECUTE else VARIABLES if flags & _WRITE else CONSTANTS
             part = ADDRESSES if called.startswith(".data.rel.ro") else part
             data = b"" if kind == _NOBITS else image[at : at + size]
+            if align & align - 1 or align > _MOST_ALIGNED or size > _REACH:
+                raise ValueError(f"section {called} has {size} bytes, aligned to {align}")
+            if kind != _NOBITS and len(data) != size:
+                raise ValueError(f"section {called} is cut off")
             sections[number] = _Section(part, max(align, 1), data, size)
     for _, kind, _, _, at, size, _, info, _, _ in headers:
         if kind == _RELA and info in sections:
@@ -123,7 +130,23 @@ def _read(image: bytes) -> ObjectFile:
                 (offset, what & 0xFFFFFFFF, what >> 32, addend)
                 for offset, what, addend in struct.iter_unpack("<QQq", image[at : at + size])
             ]
-    return ObjectFile(machine, sections, symbols)
+    found = ObjectFile(machine, sections, symbols)
+    _check_places(found)
+    return found
+
+
+def _check_places(found: ObjectFile) -> None:
+    """Symbols lie in their sections, and what is filled in does."""
+    for symbol in found.symbols:
+        section = found.sections.get(symbol.section)
+        if section is not None and symbol.value > section.size:
+            raise ValueError(f"{symbol.name or 'a symbol'} lies behind the end of its section")
+    for section in found.sections.values():
+        for offset, kind, symbol, _ in section.relocations:
+            if offset + (8 if kind in _EIGHT.get(found.machine, ()) else 4) > len(section.data):
+                raise ValueError(f"relocation {kind} lies behind the end of its section")
+            if symbol >= len(found.symbols):
+                raise ValueError(f"relocation {kind} is of symbol {symbol}, which is not there")
 
 
 class Linked:
@@ -300,7 +323,10 @@ class Image(Linked):
         super().__init__(objects, 0, lambda at: _aligned(at, mmap.PAGESIZE))
         self._imports = imports
         size = _aligned(self.parts[VARIABLES][1], mmap.PAGESIZE)
-        self.memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        try:
+            self.memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except (OSError, ValueError, OverflowError) as error:
+            raise LinkError(f"no memory for {size} bytes of code: {error}") from None
         self._view = (ctypes.c_char * size).from_buffer(self.memory)
         self.base = ctypes.addressof(self._view)
         self.fill()

@@ -185,6 +185,61 @@ def test_what_does_not_fit_together_is_said(tmp_path: Path) -> None:
         wrong(f32(2, 2))
 
 
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: node("Mul", "x x x", "y"), "has 3 inputs; expected 2"),
+        (lambda: node("Clip", "- x", "y"), "has no input input, which it needs"),
+        (lambda: node("Swish", "x x", "y"), "has 2 inputs; expected 1"),  # of a later opset
+        (lambda: node("Flatten", "x", "y", axis=[1]), "axis is of the type INTS; expected INT"),
+        (lambda: node("Cast", "x", "y"), "has no attribute to, which it needs"),
+        (lambda: node("Softmax", "x", "y", axis=0.5), "axis is of the type FLOAT; expected INT"),
+    ],
+)
+def test_nodes_have_the_form_that_onnx_defines(made: Any, said: str) -> None:
+    with pytest.raises(mlc.onnx.OnnxError, match=said):
+        mlc.onnx.load(model([made()], {"x": f32(2)}, ["y"]))
+
+
+def function(name: str, *calls: str) -> Any:
+    """One that calls others in a row."""
+    nodes = [helper.make_node(f, ["a"], ["b"], domain="my" if f[0] == "F" else "") for f in calls]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("my", 1)]
+    return helper.make_function("my", name, ["a"], ["b"], nodes, opsets)
+
+
+@pytest.mark.parametrize(
+    ("functions", "said"),
+    [
+        ([function("F0", "F1"), function("F1", "F0")], "function my F0 calls itself"),
+        (
+            [function("F40", "Neg"), *(function(f"F{k}", *2 * [f"F{k + 1}"]) for k in range(40))],
+            "function my F.* takes [0-9]+ steps; expected 1048576 at most",
+        ),
+        (
+            [function("F90", "Neg"), *(function(f"F{k}", f"F{k + 1}") for k in range(90))],
+            "function my F.* calls through 64 others; expected fewer",
+        ),
+    ],
+)
+def test_functions_that_would_never_end(functions: list[Any], said: str) -> None:
+    call = helper.make_node("F0", ["x"], ["y"], domain="my")
+    with pytest.raises(mlc.onnx.OnnxError, match=said):
+        mlc.onnx.load(model([call], {"x": f32(2)}, ["y"], functions=functions))
+
+
+def test_calls_have_what_their_function_has() -> None:
+    call = helper.make_node("F0", ["x"], ["y", "z"], domain="my")
+    made = model([call], {"x": f32(2)}, ["y", "z"], functions=[function("F0", "Neg")])
+    with pytest.raises(mlc.onnx.OnnxError, match="has 2 outputs; its function has 1"):
+        mlc.onnx.load(made)
+
+
+def test_names_of_weights_that_no_file_can_have(tmp_path: Path) -> None:
+    with pytest.raises(mlc.MlcError, match="File name too long"):
+        mlc.onnx.load(saved(tmp_path, "w" * 5000, None))
+
+
 # the command line
 
 
@@ -199,6 +254,22 @@ def head(tmp_path: Path) -> Path:
     path = tmp_path / "head.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), path)
     return path
+
+
+def test_models_where_onnx_is_not_installed(
+    head: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlc.programs.find_spec", lambda name: None)
+    assert main(["build", str(head)]) == 1
+    assert "models need the extra onnx: pip install 'mlc-compiler[onnx]'" in capsys.readouterr().err
+
+
+def test_random_inputs_that_no_memory_holds(head: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for size in (10**13, 2**62):
+        assert main(["run", str(head), "--random", "--sizes", f"batch={size}"]) == 1
+        said = capsys.readouterr().err
+        assert f"random numbers for an argument f32[{size}, 4]" in said
+        assert "--sizes" in said
 
 
 def test_the_command_line_takes_models(head: Path, capsys: pytest.CaptureFixture[str]) -> None:

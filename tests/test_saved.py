@@ -89,6 +89,43 @@ def test_results_in_place_numbers_and_threads(tmp_path: Path) -> None:
     assert [arg.donated for arg in loaded.signature.args] == [True, False]
 
 
+NARROW = """
+import sys
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("xdsl", "llvmlite", *sys.argv[2:]):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Nothing())
+import numpy as np
+import mlc
+try:
+    print(mlc.load(sys.argv[1])(np.ones(3, np.float32)).tolist())
+except mlc.MlcError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "int4"])
+def test_captured_arrays_of_types_that_numpy_has_not(tmp_path: Path, dtype: str) -> None:
+    import ml_dtypes
+
+    known, path = np.arange(3).astype(getattr(ml_dtypes, dtype)), tmp_path / "narrow.mlc"
+
+    def plus(x: Any) -> Any:
+        return x + known.astype(np.float32)
+
+    mlc.compile(plus).lower(np.ones(3, np.float32)).compile().save(path)
+
+    def said(*without: str) -> str:
+        command = [sys.executable, "-c", NARROW, str(path), *without]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert said() == "[1.0, 2.0, 3.0]\n"
+    assert "pip install ml-dtypes" in said("ml_dtypes")
+
+
 def test_what_needs_numpys_library(tmp_path: Path) -> None:
     path = tmp_path / "solve.mlc"
     a, b = np.eye(3) * 2, np.ones(3)
@@ -182,6 +219,34 @@ def kinds(header: dict[str, Any]) -> None:
     header["artifact"] = {"$kind": "Site"}
 
 
+def counted(header: dict[str, Any]) -> None:
+    header["captured"] *= 9
+
+
+def shaped(header: dict[str, Any]) -> None:
+    header["captured"][0][1] = [-1, 8]
+
+
+def typed(header: dict[str, Any]) -> None:
+    header["artifact"]["signature"]["args"][0]["dims"] = 5
+
+
+def image(header: dict[str, Any]) -> None:
+    header["artifact"]["host"][0]["image"] = {"$image": -1}
+
+
+def described(header: dict[str, Any]) -> None:
+    header["sections"] = [x for x in header["sections"] if x["name"] != "explain.json"]
+
+
+def deep(header: dict[str, Any]) -> None:
+    """More than 900 lists in one another."""
+    nested: list[Any] = []
+    for _ in range(900):
+        nested = [nested]
+    header["artifact"]["sites"] = nested
+
+
 def nothing(header: dict[str, Any]) -> None:
     pass
 
@@ -193,6 +258,12 @@ def nothing(header: dict[str, Any]) -> None:
         (runtime, "whose runtime is not that of mlc", 1),
         (places, "section .* overlaps another", 1),
         (kinds, "damaged, or no file of mlc", 1),
+        (counted, "damaged, .*: 9 arrays for 3 arguments; save it again", 1),
+        (shaped, r"damaged, .*: array 0 is \(-1, 8\), expected", 1),
+        (typed, "damaged, .*: ArgSpec.dims is 5, expected a list of int or str or Dim", 1),
+        (image, "damaged, .*: part -1 of . is named", 1),
+        (described, "damaged, .*: it has no section explain.json", 1),
+        (deep, "damaged, or no file of mlc", 1),
         (nothing, "its format is 2, this mlc .* reads 1", 2),
     ],
 )
@@ -203,6 +274,67 @@ def test_files_for_others(
     path.write_bytes(rewritten(file.read_bytes(), change, version))
     with pytest.raises(mlc.MlcError, match=said):
         mlc.load(path)
+
+
+VALUES: tuple[Any, ...] = (
+    *(0, 1, -1, 7, 2**31, 2**63, -(2**63), 2**64, 1.5, None, True, "", "x", "f32", "é", "B//0"),
+    *("a" * 9999, "|O8", "V0", [], {}, [[]], {"$image": 99}, {"$dim": []}, {"$dim": "(" * 500}),
+    *({"$kind": "Site"}, {"$kind": []}),
+)
+
+
+def places_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The way to each value inside."""
+    names: list[Any] = [*value] if isinstance(value, dict) else [*range(len(value))]
+    more = [places_of(value[x], (*at, x)) for x in names if isinstance(value[x], dict | list)]
+    return [*((*at, x) for x in names), *(place for found in more for place in found)]
+
+
+def test_headers_with_other_values_that_are_whole(file: Path, tmp_path: Path) -> None:
+    """As who writes such files wrongly would write them: the digests are right."""
+    content, rng, path = file.read_bytes(), random.Random(1), tmp_path / "other.mlc"
+    refused: list[str] = []
+
+    def change(header: dict[str, Any]) -> None:
+        *way, last = rng.choice(places_of(header))
+        for name in way:
+            header = header[name]
+        header[last] = rng.choice(VALUES)
+
+    for _ in range(200):
+        path.write_bytes(rewritten(content, change, 1))
+        try:
+            loaded = mlc.load(path)
+        except mlc.MlcError as error:
+            refused.append(str(error))
+        else:
+            assert loaded.text()
+            assert loaded.explain()
+    assert len(refused) > 100
+    assert all(str(path) in said and len(said) < 1000 for said in refused)
+
+
+def test_texts_that_are_none(file: Path, tmp_path: Path) -> None:
+    content, path = file.read_bytes(), tmp_path / "other.mlc"
+    at: list[int] = []
+
+    def change(header: dict[str, Any]) -> None:
+        (section,) = (x for x in header["sections"] if x["name"] == "trace")
+        section["sha256"] = hashlib.sha256(bytes(section["bytes"])).hexdigest()
+        at.extend((section["offset"], section["bytes"]))
+
+    damaged = bytearray(rewritten(content, change, 1))
+    body = -(-(48 + int.from_bytes(damaged[8:16], "little")) // 64) * 64
+    damaged[body + at[0] : body + sum(at)] = bytes(at[1])
+    path.write_bytes(damaged)
+    with pytest.raises(mlc.MlcError, match=rf"{path}: damaged in trace: .*; save it again"):
+        mlc.load(path).text()
+
+
+def test_what_is_no_regular_file(tmp_path: Path) -> None:
+    for path in (tmp_path, Path("/dev/zero")):
+        with pytest.raises(mlc.MlcError, match=f"{path}: a folder or device; expected a file of"):
+            mlc.load(path)
 
 
 def test_instructions_that_are_missing(

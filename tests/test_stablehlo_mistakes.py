@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import random
 import re
 from typing import Any
@@ -101,3 +102,46 @@ def test_what_makes_no_sense(body: str, said: str) -> None:
     )
     with pytest.raises(mlc.MlcError, match=said):
         mlc.stablehlo.load(text, name="m").lower()
+
+
+def calling(count: int, times: int, last: int) -> str:
+    """Functions that call the next one; the last one calls that of a number, or nothing."""
+    kind, text = "tensor<2xf32>", ""
+    for k in range(count):
+        following = k + 1 if k + 1 < count else last
+        calls = [
+            f"%v{n + 1} = call @f{following}(%v{n}) : ({kind}) -> {kind}" for n in range(times)
+        ]
+        inner = calls if following >= 0 else []
+        end = f"return %v{len(inner)} : {kind}"
+        name = f"private @f{k}" if k else "public @main"
+        text += "\n".join([f"func.func {name}(%v0: {kind}) -> {kind} {{", *inner, end, "}", ""])
+    return text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (calling(3, 1, 1), "function f1 calls itself"),
+        (calling(40, 2, -1), "takes [0-9]+ steps; expected 1048576 at most"),
+        (calling(100, 1, -1), "calls through 64 others; expected fewer"),
+        (calling(2, 1, -1).replace("public @main", "private @g"), "has no function main, and not"),
+        ("", "found no function; expected func.func"),
+        (b"func.func @main() {\n \xff }", "<stablehlo>:2: .*; expected text in UTF-8"),
+    ],
+)
+def test_modules_that_have_no_meaning(text: str | bytes, said: str) -> None:
+    with pytest.raises(mlc.stablehlo.StableHloError, match=said):
+        mlc.stablehlo.load(text)
+
+
+def test_paths_are_no_texts() -> None:
+    with pytest.raises(TypeError, match="takes the text of a module, found PosixPath"):
+        mlc.stablehlo.load(pathlib.Path("/none"))  # pyright: ignore[reportArgumentType]
+
+
+def test_aliases_of_aliases_are_not_written_out_without_end() -> None:
+    aliases = "".join(f"#a{k} = [#a{k - 1}, #a{k - 1}]\n" for k in range(40, 0, -1))
+    text = f"{aliases}func.func @main(%x: tensor<2xf32> {{q = #a40}}) {{ return }}"
+    with pytest.raises(mlc.stablehlo.StableHloError, match="makes the text longer than"):
+        mlc.stablehlo.load(text)

@@ -274,12 +274,9 @@ class WorkOp(IRDLOperation):
 
     def _check_threads(self, threads: int, lanes: int) -> None:
         rows = math.prod(step.value.data for step in self.steps)
-        whole = threads % rows == 0 and rows <= threads
-        each = threads // rows
-        if not whole or each & (each - 1) or lanes < 1 or (rows > 1 and each > WARP):
+        if lanes < 1 or not are_whole(threads, rows):
             raise VerifyException(
-                f"{self.name}: {threads} threads, {rows} rows, {lanes} lanes; expected a"
-                f" power of two of threads a row, at most {WARP} of several rows"
+                f"{self.name}: {threads} threads, {rows} rows, {lanes} lanes; expected {WHOLE}"
             )
 
     def print(self, printer: Printer) -> None:
@@ -412,3 +409,12 @@ def _parse_parts(
             numbers.append(IntegerAttr(parser.parse_integer(allow_boolean=False), i64))
         spread["shares"] = ArrayAttr(numbers)
     return first, end
+
+
+WHOLE = f"a power of two of threads a row, at most {WARP} of several rows"
+
+
+def are_whole(threads: int, rows: int) -> bool:
+    """Whether the threads of a block have its rows together, each the same share of one."""
+    each, left = divmod(threads, rows)
+    return each > 0 and not left and not each & (each - 1) and (rows == 1 or each <= WARP)

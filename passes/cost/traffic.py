@@ -149,9 +149,9 @@ class _Touching:
         Bytes of all parts that tile loops touch until they touch a part again: in one trip along
         the innermost axis that does not move it and stands around one that does; else in all.
         """
-        if not touch.positions:
-            return touch.size if touch.moved < touch.size else 0
         loops = list(enclosing_tiles(op))[::-1]
+        if not touch.positions or not loops:  # a position may be that of a loop that is no walk
+            return touch.size if touch.moved < touch.size else 0
         axes = [
             (position, -(-extent.evaluate(self.sizes) // step))
             for loop in loops

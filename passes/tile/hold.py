@@ -22,7 +22,7 @@ from mlc.dialects.tile.memory import LoadOp, StoreOp, axes_of
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import frag_of
 from mlc.dialects.tile.words import Hold
-from mlc.dialects.tile.work import WorkOp
+from mlc.dialects.tile.work import WHOLE, WorkOp, are_whole
 from mlc.passes.tile.cut import Cut, move_ops
 
 
@@ -33,6 +33,8 @@ def hold(kernel: KernelOp, word: Hold) -> None:
     stored = next((op for op in ops if isinstance(op, StoreOp)), None)
     if stored is None or any(isinstance(op, WorkOp) for op in ops):
         raise MlcError(f"tiles: {word}: expected whole rows, which are stored")
+    if not are_whole(word.threads, word.rows):
+        raise MlcError(f"tiles: {word}: expected {WHOLE}")
     (extent, *_) = frag_of(stored.value).dims.data
     body = Block(arg_types=[INDEX])
     body.args[0].name_hint = "i"

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import platform
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,62 @@ def test_what_is_no_object_is_refused(cut: int) -> None:
     assert not is_object(whole[:cut])
     with pytest.raises(LoadError, match="no ELF object"):
         load([whole[:cut]], imports={}, exports=())
+
+
+SYMBOLS, RELOCATIONS = 2, 4  # sh_type
+
+
+def table(image: bytearray, kind: int) -> int:
+    """Where the first table of a kind begins."""
+    (headers,) = struct.unpack_from("<Q", image, 40)
+    size, count = struct.unpack_from("<HH", image, 58)
+    for k in range(count):
+        if struct.unpack_from("<I", image, headers + k * size + 4)[0] == kind:
+            return struct.unpack_from("<Q", image, headers + k * size + 24)[0]
+    raise LookupError(kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "form", "value", "said"),
+    [
+        (RELOCATIONS, 0, "<Q", 1 << 20, "relocation .* lies behind the end of its section"),
+        (RELOCATIONS, 0, "<Q", (1 << 64) - 1, "relocation .* lies behind the end of its section"),
+        (RELOCATIONS, 12, "<I", 1 << 20, "is of symbol 1048576, which is not there"),
+        (SYMBOLS, 24 + 8, "<Q", 1 << 40, "lies behind the end of its section"),
+    ],
+)
+def test_references_outside_are_refused(
+    kind: int, field: int, form: str, value: int, said: str
+) -> None:
+    image = bytearray(objects()[0])
+    at = table(image, kind)
+    if kind == SYMBOLS:  # whichever it is, it lies in the code
+        struct.pack_into("<H", image, at + 24 + 6, code_of(image))
+    struct.pack_into(form, image, at + field, value)
+    with pytest.raises(LinkError, match=said):
+        ObjectFile.read(bytes(image))
+
+
+def code_of(image: bytearray) -> int:
+    """The number of the first section that is run."""
+    (headers,) = struct.unpack_from("<Q", image, 40)
+    size, count = struct.unpack_from("<HH", image, 58)
+    flags = [struct.unpack_from("<Q", image, headers + k * size + 8)[0] for k in range(count)]
+    return next(k for k, each in enumerate(flags) if each & 4)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [(32, 1 << 62), (32, 1 << 30), (48, 3), (48, 1 << 40), (24, 1 << 63)]
+)
+def test_sections_that_cannot_be_are_refused(field: int, value: int) -> None:
+    """Of other sizes, places and alignments; and a table of them that lies nowhere."""
+    image = bytearray(objects()[1])
+    (headers,) = struct.unpack_from("<Q", image, 40)
+    (size,) = struct.unpack_from("<H", image, 58)
+    struct.pack_into("<Q", image, headers + code_of(image) * size + field, value)
+    assert not is_object(bytes(image))
+    struct.pack_into("<Q", image, 40, (1 << 64) - 1)
+    assert not is_object(bytes(image))
 
 
 def test_objects_of_two_machines_do_not_link() -> None:

@@ -22,6 +22,7 @@ from mlc.frontend.importers.fx.forms import Form, dim_of, form_of, hint_of, is_l
 from mlc.frontend.importers.fx.run import Refused, Run, is_graph, is_size, symbols_in
 from mlc.frontend.importers.fx.stages import is_store
 from mlc.runtime.pointers import PointerEntry, packed
+from mlc.runtime.tensors import Addresses, addresses_of
 
 Node = Any
 Tensor = Any
@@ -29,6 +30,15 @@ Tensor = Any
 Plan = tuple[bytes, list[tuple[tuple[int, ...], tuple[int, ...], Any]]]
 """The sizes of a call, and of each result its sizes, strides and element type."""
 
+LEAST_READ = 16
+"""Arguments from which on native code reads their addresses sooner: docs/measurements.md."""
+DESCRIBED = frozenset(
+    {
+        *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32"),
+        *("float64", "complex64", "complex128"),
+    }
+)
+"""Element types that every DLPack has a name for."""
 MOST_PLANS = 1000
 """Kept of one piece, each for other sizes."""
 
@@ -160,14 +170,23 @@ class Piece:
         if self._fixed is None or self._on_gpu or any(odd):
             return lambda tensors: self(tensors, {})
         (sizes, shapes), entry, address = self._fixed, self._entry, self._data_ptr
-        make = _empty_on_cpu()
+        make, read = _empty_on_cpu(), _addresses(self.inputs)
+        if read is not None and isinstance(entry, PointerEntry):
+            of_tensors = entry.of_tensors
 
-        def call(tensors: list[Tensor]) -> list[Tensor]:
+            def call(tensors: list[Tensor]) -> list[Tensor]:
+                results = [make(size, step, kind) for size, step, kind in shapes]
+                of_tensors(read, tensors, sizes, map(address, results))
+                return results
+
+            return call
+
+        def call_few(tensors: list[Tensor]) -> list[Tensor]:
             results = [make(size, step, kind) for size, step, kind in shapes]
             entry(map(address, tensors), sizes, map(address, results))
             return results
 
-        return call
+        return call_few
 
     def _plan(self, symbols: Mapping[str, int]) -> Plan:
         """
@@ -229,6 +248,14 @@ def _failing_as_pytorch(entry: Callable[..., None]) -> Callable[..., None]:
             raise kind(str(error)) from error
 
     return call
+
+
+def _addresses(nodes: Sequence[Node]) -> Addresses | None:
+    """What reads addresses of many tensors; None where PyTorch has no such way."""
+    kinds = {str(node.meta["val"].dtype).removeprefix("torch.") for node in nodes}
+    if len(nodes) < LEAST_READ or kinds - DESCRIBED:
+        return None
+    return addresses_of(import_module("torch").Tensor)
 
 
 def _empty_on_cpu() -> Callable[..., Tensor]:

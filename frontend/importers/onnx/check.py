@@ -4,11 +4,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 from mlc.frontend.errors import NotSupportedError
-from mlc.frontend.importers.onnx.graph import DOMAINS, Graph, Model, Node, OnnxError
+from mlc.frontend.importers.bounds import check_calls
+from mlc.frontend.importers.onnx.graph import (
+    DOMAINS,
+    Graph,
+    Model,
+    Node,
+    OnnxError,
+    key_of,
+)
 from mlc.frontend.importers.onnx.run import ROWS
+from mlc.lazy_dataclass import dataclass
+
+NEWEST = (1 << 31) - 1
 
 
 def check(model: Model, onnx: Any) -> None:
@@ -26,9 +39,109 @@ def check(model: Model, onnx: Any) -> None:
     _check_names(model.graph, set())
     for body in model.functions.values():
         _check_nodes(body.nodes, {*body.inputs}, body.outputs)
+    _check_functions(model)
     missing = list(dict.fromkeys(_missing(model.graph.nodes, model, onnx, set())))
     if missing:
         raise NotSupportedError("not supported:\n  " + "\n  ".join(missing))
+    for nodes in (model.graph.nodes, *(body.nodes for body in model.functions.values())):
+        _check_forms(nodes, model, onnx)
+
+
+def _check_functions(model: Model) -> None:
+    """OnnxError where the model's functions call themselves, or too many."""
+    calls = {_called(key): _calls(body.nodes, model) for key, body in model.functions.items()}
+    try:
+        check_calls({**calls, "the graph": _calls(model.graph.nodes, model)})
+    except ValueError as error:
+        raise OnnxError(f"function {error}") from None
+
+
+def _called(key: tuple[str, str, str]) -> str:
+    return " ".join(filter(None, key))
+
+
+def _calls(nodes: Sequence[Node], model: Model) -> tuple[int, list[str]]:
+    """How many nodes there are, and the functions that they call."""
+    count, called = len(nodes), list[str]()
+    for node in nodes:
+        body = model.body_of(node)
+        if body is not None:
+            called.append(_called(key_of(node)))
+            for what, has, most in (
+                ("inputs", len(node.inputs), len(body.inputs)),
+                ("outputs", len(node.outputs), len(body.outputs)),
+            ):
+                if has > most:
+                    raise OnnxError(f"{node.said} has {has} {what}; its function has {most}")
+        for graph in node.graphs:
+            inner, more = _calls(graph.nodes, model)
+            count += inner
+            called += more
+    return count, called
+
+
+def _check_forms(nodes: Sequence[Node], model: Model, onnx: Any) -> None:
+    """OnnxError where a node's inputs and attributes are not what ONNX defines for its op."""
+    for node in nodes:
+        if model.body_of(node) is None:
+            _check_form(node, onnx)
+        for graph in node.graphs:
+            _check_forms(graph.nodes, model, onnx)
+
+
+def _check_form(node: Node, onnx: Any) -> None:
+    form = _form(node.op, node.version, node.domain)
+    if form is None:
+        return
+    count = len(node.inputs)
+    while count and not node.inputs[count - 1]:
+        count -= 1
+    if not form.least <= count <= form.most:
+        some = f"{form.least}" if form.least == form.most else f"{form.least} to {form.most}"
+        raise OnnxError(f"{node.said} has {count} inputs; expected {some}")
+    for name, at in zip(form.needed, node.inputs, strict=False):
+        if name and not at:
+            raise OnnxError(f"{node.said} has no input {name}, which it needs")
+    kinds = onnx.AttributeProto.AttributeType
+    for proto in node.proto.attribute:
+        wanted = form.kinds.get(proto.name)
+        if wanted is not None and proto.type != wanted and not proto.ref_attr_name:
+            raise OnnxError(
+                f"{node.said}: its attribute {proto.name} is of the type"
+                f" {kinds.Name(proto.type)}; expected {kinds.Name(wanted)}"
+            )
+    if absent := [name for name in form.required if name not in node.attributes]:
+        raise OnnxError(f"{node.said} has no attribute {', '.join(absent)}, which it needs")
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What ONNX's definition says about nodes of an op."""
+
+    least: int  # inputs
+    most: int
+    needed: tuple[str, ...]  # inputs, in their order; empty for one that may be left out
+    kinds: dict[str, int]  # attribute -> its type
+    required: tuple[str, ...]  # attributes
+
+
+@lru_cache(maxsize=1024)
+def _form(op: str, version: int, domain: str) -> _Form | None:
+    """The form of an op; that of the newest opset where this one has none; None of others' ops."""
+    defs = import_module("onnx").defs
+    try:
+        schema = defs.get_schema(op, version if defs.has(op, version, domain) else NEWEST, domain)
+    except defs.SchemaError:
+        return None
+    single = defs.OpSchema.FormalParameterOption.Single
+    attributes = dict(schema.attributes)
+    return _Form(
+        schema.min_input,
+        schema.max_input,
+        tuple(x.name if x.option == single else "" for x in schema.inputs),
+        {name: int(a.type.value) for name, a in attributes.items()},
+        tuple(name for name, a in attributes.items() if a.required),
+    )
 
 
 def _check_names(graph: Graph, around: set[str]) -> None:

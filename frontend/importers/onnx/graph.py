@@ -106,7 +106,12 @@ class Model:
 
     def body_of(self, node: Node) -> Body | None:
         """The model's own function that a node calls."""
-        return self.functions.get((node.domain, node.op, getattr(node.proto, "overload", "")))
+        return self.functions.get(key_of(node))
+
+
+def key_of(node: Node) -> tuple[str, str, str]:
+    """What names a function that the node may call."""
+    return node.domain, node.op, getattr(node.proto, "overload", "")
 
 
 def proto_of(path: Path) -> Any:
@@ -246,8 +251,12 @@ class Reader:
         parts = Path(location).parts
         if not location or "\0" in location or Path(location).is_absolute() or ".." in parts:
             raise OnnxError(f"{what}; expected a file in the model's folder")
-        path = (self.folder / location).resolve()
-        if not any(path.is_relative_to(f) for f in self.folders) or not path.is_file():
+        try:
+            path = (self.folder / location).resolve()
+            found = any(path.is_relative_to(f) for f in self.folders) and path.is_file()
+        except OSError as error:  # such as a name that is too long
+            raise OnnxError(f"{what[:300]}: {error.strerror}") from None
+        if not found:
             raise OnnxError(f"{what}, which is no file in the model's folder")
         dtype = dtype_of(proto.data_type)
         if dtype is None:

@@ -14,6 +14,7 @@ from mlc.frontend.call.lowered import Lowered
 from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.call.stats import Stats
 from mlc.frontend.errors import NotSupportedError
+from mlc.frontend.importers.bounds import check_calls
 from mlc.frontend.importers.signed import signed
 from mlc.frontend.importers.stablehlo.program import (
     Function,
@@ -182,12 +183,25 @@ def load(
                 f"{name} is bytecode; print it as text first: stablehlo-translate --deserialize, or"
                 " jax.jit(f).lower(x).as_text()"
             )
-        text = text.decode()
+        try:
+            text = text.decode()
+        except UnicodeDecodeError as error:
+            line = 1 + text.count(b"\n", 0, error.start)
+            raise StableHloError(f"{name}:{line}: {error}; expected text in UTF-8") from None
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        kind = type(text).__name__
+        raise TypeError(f"load takes the text of a module, found {kind}: Path(…).read_text()")
     module = read(text, name)
-    chosen = module.functions.get(function) if function is not None else module.entry()
-    if chosen is None:
-        known = ", ".join(module.functions)
+    known = ", ".join(module.functions) or "none"
+    if function is not None and function not in module.functions:
         raise KeyError(f"{name} has no function {function!r}; expected one of {known}")
+    chosen = module.functions[function] if function is not None else module.entry()
+    if chosen is None:
+        raise StableHloError(
+            f"{name} has no function main, and not one that is public; name one of {known} with"
+            " function="
+        )
+    _check_calls(module, name)
     missing = [
         op
         for f in module.functions.values()
@@ -197,3 +211,16 @@ def load(
     if missing:
         raise NotSupportedError(f"{name}: {unsupported(missing)}")
     return Imported(module, chosen, seed)
+
+
+def _check_calls(module: Module, name: str) -> None:
+    """StableHloError where functions call themselves, or too many."""
+    calls: dict[str, tuple[int, list[str]]] = {}
+    for function in module.functions.values():
+        ops = list(all_ops(function.region))
+        called = [op.get(key) for op in ops for key in ("callee", "decomposition") if op.get(key)]
+        calls[function.name] = len(ops), called
+    try:
+        check_calls(calls)
+    except ValueError as error:
+        raise StableHloError(f"{name}: function {error}") from None

@@ -88,11 +88,9 @@ class Module:
     name: str = ""
     processes: int = 1
 
-    def entry(self) -> Function:
-        """`main`, else the one public function, else the only one; KeyError where there is none."""
+    def entry(self) -> Function | None:
+        """`main`, else the one public function; None where there is none."""
         public: Sequence[Function] = [f for f in self.functions.values() if f.public]
         if "main" in self.functions:
             return self.functions["main"]
-        if len(public) == 1:
-            return public[0]
-        raise KeyError("main")
+        return public[0] if len(public) == 1 else None

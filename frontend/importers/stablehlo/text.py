@@ -404,6 +404,10 @@ def _without_resources(text: str) -> tuple[str, dict[str, str]]:
     return (module if mark else text), {name: f'"0x{data[8:]}"' for name, data in blobs}
 
 
+_GROWTH, _LONGEST = 4, 16 << 20
+"""How long a text may be when aliases are written out: aliases of aliases double it."""
+
+
 def without_aliases(text: str) -> str:
     """The text with `#loc1 = …` and `!t = …` lines left out, and locations taken off."""
     lines, aliases = list[str](), dict[str, str]()
@@ -415,6 +419,10 @@ def without_aliases(text: str) -> str:
     found = re.sub(
         r"\s+loc\((?:[^()\"]|\"[^\"]*\"|\((?:[^()]|\([^()]*\))*\))*\)", "", "".join(lines)
     )
+    most = _GROWTH * len(text) + _LONGEST
     for name, stands in aliases.items():
-        found = re.sub(rf"{re.escape(name)}(?![\w$.-])", lambda _, s=stands: s, found)
+        alias = re.compile(rf"{re.escape(name)}(?![\w$.-])")
+        if len(found) + len(stands) * sum(1 for _ in alias.finditer(found)) > most:
+            raise StableHloError(f"the alias {name} makes the text longer than {most} characters")
+        found = alias.sub(lambda _, s=stands: s, found)
     return found

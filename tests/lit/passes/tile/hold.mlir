@@ -42,3 +42,13 @@ builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
   mlc_tile.kernel @nothing(%x: !mlc_tile.view<16384x4096xf32>) -> (%y: !mlc_tile.view<16384x4096xf32>) attributes {schedule = #mlc.schedule<[hold(rows 4, threads 128, lanes 4)]>} {
   }
 }
+
+// -----
+
+// CHECK: tiles: hold(rows 1, threads 7, lanes 4): expected a power of two of threads a row, at most 32 of several rows
+builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
+  mlc_tile.kernel @odd(%x: !mlc_tile.view<16384x4096xf32>) -> (%y: !mlc_tile.view<16384x4096xf32>) attributes {schedule = #mlc.schedule<[hold(rows 1, threads 7, lanes 4)]>} {
+    %1 = mlc_tile.load %x[m, n] as "mn" : !mlc_tile.frag<16384x4096xf32>
+    mlc_tile.store %1, %y[m, n] as "mn"
+  }
+}
