@@ -4,6 +4,7 @@ whatever the number of trips. NumPy running the same text is the judge.
 """
 
 # pyright: reportPossiblyUnboundVariable=false, reportUnknownVariableType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -313,7 +314,8 @@ def test_windows_cut_at_both_ends() -> None:
         return out
 
     lengths = {
-        n: mlc.compile(medians).lower(R.random(n), 3).text("plan").count("\n") for n in (100, 10_000)
+        n: mlc.compile(medians).lower(R.random(n), 3).text("plan").count("\n")
+        for n in (100, 10_000)
     }
     assert lengths[100] == lengths[10_000]
     judged(medians, (R.random(30), 3))

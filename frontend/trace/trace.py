@@ -133,6 +133,14 @@ class Trace:
         self._last: tuple[Site, SSAValue] | None = None
         self.b = OpBuilder(self.insert)
 
+    @property
+    def sizes_of_trips(self) -> bool:
+        """
+        Whether sizes may be numbers of trips: those of derivatives and batches must be known, and
+        GPUs have none that a program computes.
+        """
+        return not (self.on_gpu or self.examples or self.derivatives)
+
     def insert(self, op: Operation) -> None:
         """Adds an op here, at the user's line."""
         site = user_site()

@@ -21,8 +21,8 @@ from xdsl.ir import Attribute, Operation
 
 from mlc.dialects.dims import Dim, Shape, product
 from mlc.dialects.errors import MlcError
-from mlc.dialects.program import entry_function, symbols_of
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.program import entry_function, symbols_of
 from mlc.dialects.tensor.bind import BindOp, with_limits
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.typical import typical_of
