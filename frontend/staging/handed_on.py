@@ -42,7 +42,9 @@ def put_results(
                 continue
             if k in c.steps:
                 changed, (value, _, _) = True, next(rest)
-                part = c.steps[k].result(value, rolled.trips)
+                assert rolled.counting is not None
+                assert rolled.counting.trips is not None
+                part = c.steps[k].result(value, rolled.counting.trips)
                 made.append(Tracer(here(), part, weak=leaf.weak))
                 continue
             if k in c.sizes:

@@ -44,7 +44,7 @@ from mlc.frontend.staging.magnitudes import stays_within
 from mlc.frontend.staging.options import is_number_or_array, widened, zero_of
 from mlc.frontend.staging.sized import more_room, padded
 from mlc.frontend.staging.sometimes import before_trips
-from mlc.frontend.staging.stepped import ZERO, Counting
+from mlc.frontend.staging.stepped import Counting
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, traced
 from mlc.frontend.staging.variants import Variants
 from mlc.frontend.staging.wholes import is_class, kind_of
@@ -80,7 +80,7 @@ class Rolled:
     ends: list[Held]
     arguments: list[SSAValue]
     lists: Sequence[Widening] = ()
-    trips: Dim = ZERO  # of a loop that hands on sizes that change
+    counting: Counting | None = None
 
     @property
     def starts(self) -> list[SSAValue]:
@@ -174,9 +174,7 @@ def roll(
             arguments: list[SSAValue] = list(block.args[len(first) :])
             every = confirmed(lists.values(), carried, ends, arguments)
             given_on = _yielded(block, carried, ends, arguments)
-            stepped = counting is not None and any(c.steps for c in carried)
-            last = counting.trips or ZERO if counting is not None and stepped else ZERO
-            return Rolled(carried, trip, given_on, ends, arguments, every, last)
+            return Rolled(carried, trip, given_on, ends, arguments, every, counting)
         if original is None:
             original = carried, trip, _plain_values(carried, ends)
         carried = wider

@@ -78,8 +78,7 @@ class Trace:
         self.inputs: set[Value] = set()  # arrays that the caller sees
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
         self.walked: list[Value] = []  # over whose elements loops go, which are read at each trip
-        self.loops = 0  # of the user's, that run
-        self.on_gpu = False  # what it is for, which has no sizes that a program computes
+        self.loops, self.on_gpu = 0, False  # of the user's, that run; what the program is for
         self.private: list[FuncOp] = []  # functions of the module that others name
         self.alike: dict[Hashable, list[FuncOp]] = {}  # those of them that were traced here
         self.imported: dict[
