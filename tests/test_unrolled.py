@@ -98,7 +98,7 @@ def said(function: Callable[..., Any]) -> tuple[str, list[str]]:
         (keyed, 400, "the number of the trip, or what it picks, is needed"),
         (listed, 400, "the number of the trip, or what it picks, is needed"),
         (over_list, 2, "it goes over Python values"),
-        (raising, 200, "is needed"),
+        (raising, 200, "as one loop it raises ShapeError"),
         (types, 200, "types change: kept is"),
         (decided, 3, "Python decides its test"),
         (left, 5, "they are too few, or too short"),

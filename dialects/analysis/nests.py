@@ -218,6 +218,8 @@ class _Walk:
             self.leaves[result] = self._leaves_of(op)
 
     def _leaves_of(self, op: TensorOp) -> Leaves:
+        if isinstance(op, ReshapeOp) and not op.unit_axes_only():
+            raise NotANestError(f"{op.name} regroups the axes of an array")
         straight = isinstance(op, Elementwise) or (
             isinstance(op, ReshapeOp) and op.unit_axes_only()
         )

@@ -40,7 +40,7 @@ def loads_of(kernel: KernelOp | CallOp) -> Dim:
     """For how many workers there is work enough: the points of the nest by the grain."""
     if isinstance(kernel, CallOp):
         program = called(kernel)
-        return Dim.const(1) if program is None else program.loads
+        return Dim.const(1) if program is None else at_most(kernel, program.loads)
     if not (grain := _grain(kernel)):
         return Dim.const(1)
     if kernel.is_nest:

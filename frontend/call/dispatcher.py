@@ -300,6 +300,7 @@ class Dispatcher:
             numerics=self.settings.numerics,
             donated=self.settings.donate,
             varying=self.changing.inputs,
+            on_gpu=self.parameters.on_gpu,
         )
         typical = typical_sizes(self.settings.typical, call, shapes)
         if named := {name: typical[name] for name in typical if name in symbols}:

@@ -195,6 +195,7 @@ def trace_program(
     donated: Sequence[str] = (),
     varying: Mapping[Hashable, str] | None = None,
     fatal: frozenset[Fatal] = frozenset(),
+    on_gpu: bool = False,
 ) -> Program:
     """
     The program of one call, whose array leaves have the given (perhaps symbolic) shapes. `fatal`:
@@ -202,7 +203,7 @@ def trace_program(
     """
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
-    trace.varying, trace.fatal = dict(varying or {}), fatal
+    trace.varying, trace.fatal, trace.on_gpu = dict(varying or {}), fatal, on_gpu
     made, site = trace.made, definition_of(function)
     try:
         with tracing(trace), errors_released(trace):
@@ -219,7 +220,7 @@ def trace_program(
     if program is None:
         return trace_program(
             function, name, parameters, call, shapes,
-            numerics=numerics, donated=donated, varying=varying, fatal=fatal,
+            numerics=numerics, donated=donated, varying=varying, fatal=fatal, on_gpu=on_gpu,
         )  # fmt: skip
     check_released(made, site)
     return replace(program, trace_s=time.perf_counter() - begin)

@@ -75,12 +75,29 @@ def as_room(value: Any, function: str, *, below: bool = False) -> Any:
     """
     if not isinstance(value, Tracer) or value.dims or not is_integer(value.row):
         return value
-    if value.origins or value.from_constants() is not None or here().bound.inside:
+    if value.origins or value.from_constants() is not None:
         return value
     count = convert(value.value, I64)
+    if here().bound.inside:
+        dim = _of_trip(count, below=below)
+        return value if dim is None else as_size(dim)
     if below:
         count = here().emit(MaxOp, count, number(0, I64))
     return as_size(roomy_symbol(function, count))
+
+
+def _of_trip(count: SSAValue, *, below: bool) -> Dim | None:
+    """A number of a loop's trips as a size; None where no end of it is known, or it is no size."""
+    trace = here()
+    if not trace.sizes_of_trips:
+        return None
+    ranges = trace.bound.ranges
+    if not ranges.is_natural(ranges.of(count)):
+        if not below:
+            return None
+        count = trace.emit(MaxOp, count, number(0, I64))
+    most = ranges.greatest(ranges.of(count))
+    return None if most is None else trace.bound.size(count, most)
 
 
 # Masks in subscripts

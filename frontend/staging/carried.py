@@ -8,12 +8,14 @@ from typing import Any
 
 from xdsl.ir import Block, SSAValue
 
+from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import BOOL
 from mlc.dialects.tensor.control import discard
 from mlc.frontend.numpy.values import lift, number
 from mlc.frontend.staging.joins import Held
 from mlc.frontend.staging.options import is_number_or_array, zero_of
 from mlc.frontend.staging.sized import cut
+from mlc.frontend.staging.stepped import Steps
 from mlc.frontend.staging.variables import Local, Variable
 from mlc.frontend.staging.wholes import (
     class_apart,
@@ -41,6 +43,8 @@ class Carried:
     alone: bool = False  # nothing but the variable leads to its array
     # by leaf whose size trips change: for each axis how many elements of it are used, if not all
     sizes: dict[int, list[Tracer | None]] = field(default_factory=dict[int, list[Tracer | None]])
+    # by leaf whose sizes change by the same numbers in each trip
+    steps: dict[int, Steps] = field(default_factory=dict[int, Steps])
     # by leaf that a trip may leave as one of Python's numbers: whether it is one, its class
     wholes: dict[int, tuple[Tracer, type[Any]]] = field(
         default_factory=dict[int, tuple[Tracer, type[Any]]]
@@ -84,23 +88,28 @@ class Carried:
         found = [leaf, *(x for x in self.sizes.get(k, ()) if x is not None)]
         return [*found, self.wholes[k][0]] if k in self.wholes else found
 
-    def taken(self, k: int, rest: Iterator[SSAValue]) -> SSAValue:
-        """A leaf, of the values that stand for what is carried."""
+    def taken(self, k: int, rest: Iterator[SSAValue], trip: Dim | None = None) -> SSAValue:
+        """A leaf, of the values that stand for what is carried, where a trip begins."""
         value, sizes = next(rest), self.sizes.get(k)
+        if k in self.steps:
+            assert trip is not None
+            return self.steps[k].part(value, trip)
         return (
             value
             if sizes is None
             else cut(value, [None if x is None else next(rest) for x in sizes])
         )
 
-    def enter(self, arguments: Sequence[SSAValue]) -> None:
-        """In the body: the variable holds the block's arguments."""
+    def enter(self, arguments: Sequence[SSAValue], trip: Dim | None = None) -> None:
+        """In the body: the variable holds the block's arguments. `trip`: its number, if any."""
         if not self.seen:
             return
         rest = iter(arguments)
         made: list[Any] = []
         for k, (leaf, kept) in enumerate(zip(self.leaves, self.start.leaves, strict=True)):
-            held = kept if leaf is None else Tracer(here(), self.taken(k, rest), weak=leaf.weak)
+            held = (
+                kept if leaf is None else Tracer(here(), self.taken(k, rest, trip), weak=leaf.weak)
+            )
             if k in self.wholes:
                 held.whole = Whole(next(rest), self.wholes[k][1])
             made.append(held)

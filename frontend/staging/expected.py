@@ -6,6 +6,7 @@ traced again. Each loop in a loop would be traced twice as often as the one arou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from xdsl.ir import Block, SSAValue
@@ -13,14 +14,23 @@ from xdsl.ir import Block, SSAValue
 from mlc.frontend.staging.carried import Carried
 from mlc.frontend.staging.joins import UNBOUND, Held, Undecided
 from mlc.frontend.staging.options import is_number_or_array
+from mlc.frontend.staging.stepped import Counting
 from mlc.frontend.staging.variables import Elements, Local, Variable
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.value import Value
 
 
-def expected(changed: Sequence[Carried], local: Sequence[Local], alone: set[str]) -> list[Carried]:
-    """What a body may change: numbers in any case, and again what changed before."""
+def expected(
+    changed: Sequence[Carried],
+    local: Sequence[Local],
+    alone: set[str],
+    counting: Counting | None = None,
+) -> list[Carried]:
+    """
+    What a body may change: numbers in any case, again what changed before, and arrays whose sizes
+    have.
+    """
     found = [Carried.of(v) for v in local if is_number(v.get())]
     now = {id(v.cell): v for v in local}
     for before in changed:
@@ -39,7 +49,23 @@ def expected(changed: Sequence[Carried], local: Sequence[Local], alone: set[str]
                 pass
     kinds = {key_of(c.variable): c for c in changed}
     known = ((c, kinds.get(key_of(c.variable))) for c in found)
-    return [c if before is None else c.asked(before) for c, before in known]
+    asked = [c if before is None else c.asked(before) for c, before in known]
+    return asked if counting is None else _stepping(asked, local, alone, counting)
+
+
+def _stepping(
+    carried: Sequence[Carried], local: Sequence[Local], alone: set[str], counting: Counting
+) -> list[Carried]:
+    """With room for sizes that change as they did in the trip before the loop."""
+    made: dict[int, Carried] = {}
+    for variable in local:
+        value = variable.get()
+        found = counting.hoped(variable, value) if isinstance(value, Tracer) else None
+        if found is not None:
+            leaf, steps = found
+            started = Carried.of(variable, variable.name in alone)
+            made[key_of(variable)] = replace(started, leaves=[leaf], steps={0: steps})
+    return [*(c for c in carried if key_of(c.variable) not in made), *made.values()]
 
 
 def unchanged(

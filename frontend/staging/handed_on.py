@@ -40,6 +40,13 @@ def put_results(
             if leaf is None:
                 made.append(kept)
                 continue
+            if k in c.steps:
+                changed, (value, _, _) = True, next(rest)
+                assert rolled.counting is not None
+                assert rolled.counting.trips is not None
+                part = c.steps[k].result(value, rolled.counting.trips)
+                made.append(Tracer(here(), part, weak=leaf.weak))
+                continue
             if k in c.sizes:
                 changed = True
                 made.append(Tracer(here(), c.taken(k, (x for x, _, _ in rest)), weak=leaf.weak))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial, wraps
@@ -33,6 +33,7 @@ from mlc.frontend.staging.loop_exits import (
 )
 from mlc.frontend.staging.marks import inspected
 from mlc.frontend.staging.rolled import Peel, roll
+from mlc.frontend.staging.stepped import Change, Counting, TripSizes
 from mlc.frontend.staging.trials import (
     FEW,
     MANY,
@@ -96,12 +97,14 @@ class For:
         tried, stays = (False, False) if items is None else self._is_long(items)
         few, dear = items is not None and 1 < items.count < MANY, False
         added, k, why = Added(), -1, PYTHONS if items is None else SHORT
+        sizes = TripSizes(local)
         for k, item in enumerate(walk):
             if k == 1 and few and not stays and items is not None:
                 many, dear = added.are_many(items.count)
                 tried = tried or many
+            tried = tried or sizes.have_changed
             if items is not None and tried and k <= MOST_PEELED:
-                roll_rest = partial(self._rolled, items.after(k), local)
+                roll_rest = partial(self._rolled, items.after(k), local, sizes.changes)
                 try:
                     least = MANY if self.sliced and not k else 0
                     before = MOST_SHORT if dear or stays else 0 if items.count >= least else None
@@ -114,6 +117,7 @@ class For:
                         here().long_loops.update((code_of(self.body),) * dear)
                         return code
                     tried = False  # what needs its number stands there once for each
+                    sizes.look()
             if self.leaving:
                 known, code = attempted(lambda item=item: self.body(item), local)
                 if not known:
@@ -126,6 +130,7 @@ class For:
                 said(added, k + 1, why)
                 return behind(code)
             walk.check()
+            sizes.after_trip()
         said(added, k + 1, why)
         if walk.listed is not None and walk.listed.is_open:
             return self._listed(walk.listed)
@@ -241,7 +246,10 @@ class For:
                 iter(items)  # of a size: the program is for this size
             raise
 
-    def _rolled(self, items: Items, local: list[Local]) -> Exit | None:
+    def _rolled(
+        self, items: Items, local: list[Local], changes: Mapping[int, Change] | None = None
+    ) -> Exit | None:
+        """`changes`: of variables' sizes in the trip before."""
         trips = Trips(here().draws, here().scopes[-1], items.count if items.known else 0)
         if self.leaving:
             place = Local("", CellType(0))
@@ -268,15 +276,13 @@ class For:
             index = arguments[0]
             index.name_hint = "i"
             block, number = here().scopes[-1], Tracer(here(), index, weak=True)
-            with (
-                here().bound.loop(block, index, count, sliced=self.sliced),
-                trips.trip(block, number),
-            ):
+            with trips.trip(block, number):
                 item = items.at(number)
                 self.body(item) if runs else exit_of(partial(self.body, item))
 
         code = code_of(self.body)
-        rolled = roll(local, [INDEX], step, unleft, items.count, True, code=code)
+        counting = Counting(count, self.sliced, not items.parallel, changes or {})
+        rolled = roll(local, [INDEX], step, unleft, items.count, True, code=code, counting=counting)
         rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
         if items.known and not items.parallel:
             rolled.check_integers(items.count)

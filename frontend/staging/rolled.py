@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from types import CellType, CodeType
@@ -17,7 +18,7 @@ from typing import Any
 
 from xdsl.ir import Attribute, Block, SSAValue
 
-from mlc.dialects.dims import Shape, shape_of
+from mlc.dialects.dims import Dim, Shape, shape_of
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.bind import BindOp
@@ -43,6 +44,7 @@ from mlc.frontend.staging.magnitudes import stays_within
 from mlc.frontend.staging.options import is_number_or_array, widened, zero_of
 from mlc.frontend.staging.sized import more_room, padded
 from mlc.frontend.staging.sometimes import before_trips
+from mlc.frontend.staging.stepped import Counting
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, traced
 from mlc.frontend.staging.variants import Variants
 from mlc.frontend.staging.wholes import is_class, kind_of
@@ -78,6 +80,7 @@ class Rolled:
     ends: list[Held]
     arguments: list[SSAValue]
     lists: Sequence[Widening] = ()
+    counting: Counting | None = None
 
     @property
     def starts(self) -> list[SSAValue]:
@@ -117,6 +120,7 @@ def roll(
     whole: bool = False,
     *,
     code: CodeType,
+    counting: Counting | None = None,
 ) -> Rolled:
     """
     A body traced until it gives the types that it gets. `code`: what it is compiled to; where it
@@ -124,18 +128,20 @@ def roll(
     from the beginning: else each loop in a loop would be traced twice as often as the one around.
 
     `first`: types of the block's first arguments, which `body` gets. `given`: of its outcome.
-    `trips`: how many there are at most, if that is known; `whole`: all of them are run. Raises
-    Peel, MlcError.
+    `trips`: how many there are at most, if that is known; `whole`: all of them are run. `counting`:
+    of a loop whose first argument is the number of its trip. Raises Peel, MlcError.
     """
     lists: dict[int, Widening] = {}
     alone = {v.name for v in local if v.get() is not UNBOUND and references(v) <= ALONE}
-    carried: list[Carried] = expected(here().changed_in.get(code, ()), local, alone)
+    carried: list[Carried] = expected(here().changed_in.get(code, ()), local, alone, counting)
     hoped = {key_of(c.variable) for c in carried if not is_number(c.variable.get())}
     original: tuple[list[Carried], Traced, list[Any]] | None = None
     for _ in range(MAX_ROUNDS):
         types = [x.value.type for c in carried for x in c.arrays]
         block = Block(arg_types=[*first, *types])
-        trip = traced(block, partial(_entered, body, block, carried, len(first)), local, given)
+        trip = traced(
+            block, partial(_entered, body, block, carried, len(first), counting), local, given
+        )
         if _lose_sizes(block, trip, local):
             original = None
             discard(block)
@@ -150,7 +156,7 @@ def roll(
                 carried = asking(carried, [_left(c, trip, local) for c in carried]) or carried
                 continue
         ends = [_end(c, trip, local) for c in carried]
-        if fitting := _fitting(carried, ends) or asking(carried, ends):
+        if fitting := _fitting(carried, ends, counting) or asking(carried, ends):
             carried, original = fitting, None
             discard(block)
             continue
@@ -167,7 +173,8 @@ def roll(
             carried = without_asked(block, len(first), carried, ends)
             arguments: list[SSAValue] = list(block.args[len(first) :])
             every = confirmed(lists.values(), carried, ends, arguments)
-            return Rolled(carried, trip, _yielded(block, carried, ends), ends, arguments, every)
+            given_on = _yielded(block, carried, ends, arguments)
+            return Rolled(carried, trip, given_on, ends, arguments, every, counting)
         if original is None:
             original = carried, trip, _plain_values(carried, ends)
         carried = wider
@@ -190,17 +197,26 @@ def _check_first_trip(
 
 
 def _entered(
-    body: Callable[[Sequence[SSAValue]], Any], block: Block, carried: list[Carried], first: int
+    body: Callable[[Sequence[SSAValue]], Any],
+    block: Block,
+    carried: list[Carried],
+    first: int,
+    counting: Counting | None,
 ) -> Any:
-    enter(carried, block.args[first:])
-    return body(block.args[:first])
+    with nullcontext() if counting is None else counting.loop(block):
+        stepped = counting is not None and any(c.steps for c in carried)
+        trip = counting.trip() if counting is not None and stepped else None
+        enter(carried, block.args[first:], trip)
+        return body(block.args[:first])
 
 
-def enter(carried: Sequence[Carried], arguments: Sequence[SSAValue]) -> None:
+def enter(
+    carried: Sequence[Carried], arguments: Sequence[SSAValue], trip: Dim | None = None
+) -> None:
     """In a region: the variables hold its arguments."""
     rest = iter(arguments)
     for c in carried:
-        c.enter([next(rest) for _ in c.arrays])
+        c.enter([next(rest) for _ in c.arrays], trip)
 
 
 def references(variable: Local) -> int:
@@ -370,14 +386,14 @@ def _wider(carried: list[Carried], ends: list[Held]) -> tuple[list[Carried], boo
             if leaf is None:
                 leaves.append(None)
                 continue
-            new = _lasting(name, leaf, last, k in c.sizes)
+            new = _lasting(name, leaf, last, k in c.sizes or k in c.steps)
             changed = changed or new is not leaf
             leaves.append(new)
         made.append(replace(c, leaves=leaves))
     return made, changed
 
 
-def _fitting(carried: list[Carried], ends: list[Held]) -> list[Carried]:
+def _fitting(carried: list[Carried], ends: list[Held], counting: Counting | None) -> list[Carried]:
     """The carry with what trips leave: containers, room for sizes; none where it is so already."""
     made = [_checked(c, end) for c, end in zip(carried, ends, strict=True)]
     if any(x is not c for x, c in zip(made, carried, strict=True)):
@@ -385,15 +401,24 @@ def _fitting(carried: list[Carried], ends: list[Held]) -> list[Carried]:
     made.clear()
     changed = False
     for c, end in zip(carried, ends, strict=True):
-        leaves, sizes = list(c.leaves), dict(c.sizes)
-        if len(leaves) == len(end.leaves):
-            for k, (leaf, last) in enumerate(zip(c.leaves, end.leaves, strict=True)):
-                if leaf is not None and c.seen and isinstance(last, Tracer):
-                    found = more_room(c.variable.name, leaf, sizes.get(k), last.dims)
-                    if found is not None:
-                        changed = True
-                        leaves[k], sizes[k] = found
-        made.append(replace(c, leaves=leaves, sizes=sizes))
+        leaves, sizes, steps = list(c.leaves), dict(c.sizes), dict(c.steps)
+        pairs = zip(c.leaves, end.leaves, strict=True) if len(leaves) == len(end.leaves) else ()
+        for k, (leaf, last) in enumerate(pairs):
+            if leaf is None or not c.seen or not isinstance(last, Tracer):
+                continue
+            if counting is not None and k not in sizes:
+                if k in steps:
+                    if (wanted := counting.after(steps[k])) != last.dims:
+                        raise Peel(c.variable.name, spell(wanted), spell(last.dims))
+                    continue
+                if (stepped := counting.steps(leaf, last.dims)) is not None:
+                    changed = True
+                    leaves[k], steps[k] = stepped
+                    continue
+            if (found := more_room(c.variable.name, leaf, sizes.get(k), last.dims)) is not None:
+                changed = True
+                leaves[k], sizes[k] = found
+        made.append(replace(c, leaves=leaves, sizes=sizes, steps=steps))
     return made if changed else []
 
 
@@ -425,7 +450,9 @@ def _types(c: Carried) -> str:
     )
 
 
-def _yielded(block: Block, carried: list[Carried], ends: list[Held]) -> list[SSAValue]:
+def _yielded(
+    block: Block, carried: list[Carried], ends: list[Held], arguments: Sequence[SSAValue]
+) -> list[SSAValue]:
     made: list[SSAValue] = []
     with here().inside(block):
         for c, end in zip(carried, ends, strict=True):
@@ -434,6 +461,8 @@ def _yielded(block: Block, carried: list[Carried], ends: list[Held]) -> list[SSA
                     continue
                 value = end.values[k]
                 value = convert(lift(end.leaves[k]).value if value is None else value, leaf.row)
+                if k in c.steps:
+                    value = c.steps[k].written(arguments[len(made)], value)
                 sizes = c.sizes.get(k, ())
                 dims = zip(shape_of(value.type), sizes, strict=False)
                 made.append(padded(value, leaf.dims) if sizes else value)

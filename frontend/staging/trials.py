@@ -282,9 +282,12 @@ def has_loop(block: Block, before: Operation | None) -> bool:
 
 
 def check_slices(loop: ForOp | WhileOp) -> None:
-    """Raises NotSupportedError where sizes are numbers of trips, and the loop is no kernel."""
+    """
+    For a GPU: raises NotSupportedError where sizes are numbers of trips and the loop is no kernel,
+    so that its trips, whose sizes are known, stand one after another.
+    """
     bound = here().bound
-    if bound.inside or not any(map(bound.is_symbol, bound_in(loop))):
+    if not here().on_gpu or bound.inside or not any(map(bound.is_symbol, bound_in(loop))):
         return
     try:
         held_in(loop)

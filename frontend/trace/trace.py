@@ -78,7 +78,7 @@ class Trace:
         self.inputs: set[Value] = set()  # arrays that the caller sees
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
         self.walked: list[Value] = []  # over whose elements loops go, which are read at each trip
-        self.loops = 0  # of the user's, that run
+        self.loops, self.on_gpu = 0, False  # of the user's, that run; what the program is for
         self.private: list[FuncOp] = []  # functions of the module that others name
         self.alike: dict[Hashable, list[FuncOp]] = {}  # those of them that were traced here
         self.imported: dict[
@@ -131,6 +131,14 @@ class Trace:
         self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
         self._last: tuple[Site, SSAValue] | None = None
         self.b = OpBuilder(self.insert)
+
+    @property
+    def sizes_of_trips(self) -> bool:
+        """
+        Whether sizes may be numbers of trips: those of derivatives and batches must be known, and
+        GPUs have none that a program computes.
+        """
+        return not (self.on_gpu or self.examples or self.derivatives)
 
     def insert(self, op: Operation) -> None:
         """Adds an op here, at the user's line."""

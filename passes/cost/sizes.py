@@ -1,5 +1,7 @@
 """
-Sizes as searches see them: of a symbol the typical one that the module states, else one assumed.
+Sizes as searches see them: of a symbol the typical one that the module states, else one assumed; of
+a number that the program computes half of what it is at most, which is what trips' numbers are on
+average: so the sizes of a triangle's rows are not taken for those of a square, nor for none.
 
 A plan for 4096 examples is no good plan for two. `mlc.typical = {B = 2 : i64}` on a module says
 what a symbol mostly is; it decides how fast a program is for which sizes, and never what it
@@ -8,19 +10,20 @@ computes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from mlc.dialects.dims import Dim, Shape, product
 from mlc.dialects.errors import MlcError
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function, symbols_of
-from mlc.dialects.tensor.bind import with_limits
+from mlc.dialects.tensor.bind import BindOp, with_limits
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.typical import typical_of
 
@@ -37,11 +40,32 @@ _typical: ContextVar[_Named] = ContextVar("mlc_typical", default=())
 @contextmanager
 def sizes_of(module: ModuleOp) -> Generator[None]:
     """While passes look at a module: its typical sizes, for what they make of parts of it, too."""
-    token = _typical.set(tuple(sorted(typical_of(module).items())))
+    token = _typical.set(tuple(sorted(_means(module).items())))
     try:
         yield
     finally:
         _typical.reset(token)
+
+
+def _means(module: ModuleOp) -> dict[str, int]:
+    """Typical sizes, and means of the numbers that blocks bind."""
+    found = typical_of(module)
+    for op in _binds_in(module):
+        limit = op.highest
+        known = {name: found.get(name, ASSUMED) for name in limit.symbols()}
+        found[op.symbol.data] = max(limit.evaluate(known), 0) // 2
+    return found
+
+
+def _binds_in(op: Operation) -> Iterator[BindOp]:
+    """The ops that bind symbols, outside of kernels."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                if isinstance(inner, BindOp):
+                    yield inner
+                elif inner.regions and not isinstance(inner, KernelOp):
+                    yield from _binds_in(inner)
 
 
 def stated() -> tuple[tuple[str, int], ...]:

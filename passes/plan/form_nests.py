@@ -10,7 +10,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.analysis.nests import HELD, NotANestError, is_number, places_of
+from mlc.dialects.analysis.nests import (
+    HELD,
+    NotANestError,
+    held_in,
+    is_number,
+    loop_of,
+    places_of,
+)
 from mlc.dialects.analysis.views import STORED, is_view
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.bind import BindOp
@@ -52,6 +59,7 @@ class FormNestsPass(ModulePass):
 def _form(block: Block) -> None:
     for op in list(block.ops):
         if isinstance(op, KernelOp) and op.is_nest:
+            _hold_again(op.block)
             for out in op.outs:
                 _without_copy(out)
         if isinstance(op, TilesOp) or not isinstance(op, ControlOp):
@@ -64,6 +72,14 @@ def _form(block: Block) -> None:
                 pass
         for inner in op.blocks:
             _form(inner)
+
+
+def _hold_again(block: Block) -> None:
+    """Ops that rules have put in the place of others since the nest was made must be held too."""
+    loop = loop_of(block)
+    assert loop is not None
+    for op in held_in(loop):
+        op.attributes[HELD] = UnitAttr()
 
 
 def _holds_elements(loop: ControlOp) -> bool:

@@ -17,7 +17,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from mlc.cached_property import cached_property
 from mlc.dialects.analysis.layouts import layouts_of
 from mlc.dialects.analysis.matmul_axes import contraction_roles
-from mlc.dialects.dims import Dim, product
+from mlc.dialects.dims import Dim, highest, product
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
@@ -249,7 +249,7 @@ class WordsOf:
         size = self.sizes[axis].substitute({name: Dim.const(n) for name, n in sizes.items()})
         if size.constant is not None:
             return size.constant
-        most = size.substitute(bounds_of(self.kernel)).constant
+        most = highest(size, bounds_of(self.kernel)).constant
         least = 2 if axis == "g" else 1
         return self.assumed[axis] if most is None else max(least, most - 1 | 1)
 

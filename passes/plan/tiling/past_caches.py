@@ -8,7 +8,7 @@ from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import Nest
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import Dim, highest
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.control import YieldOp
@@ -52,9 +52,10 @@ def with_nontemporal(
 def _moved_by_all(kernel: KernelOp, wholes: Sequence[SSAValue | None]) -> int:
     """Bytes that a phase moves in all trips, by its results; 0 where sizes are open."""
     bounds = bounds_of(kernel)
-    tiles = sum((bytes_of(x.type) for x in kernel.outs), Dim.const(0)).substitute(bounds).constant
+    stored = sum((bytes_of(x.type) for x in kernel.outs), Dim.const(0))
+    tiles = highest(stored, bounds).constant
     whole = sum((bytes_of(x.type) for x in wholes if x is not None), Dim.const(0)).constant
-    moved = kernel.moved.substitute(bounds).constant
+    moved = highest(kernel.moved, bounds).constant
     return moved * whole // tiles if moved and whole and tiles else 0
 
 

@@ -27,7 +27,7 @@ from mlc.dialects.analysis.flat_rows import (
 from mlc.dialects.analysis.layouts import layouts_of
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.analysis.shares import DYNAMIC, dealt_trips
-from mlc.dialects.dims import Dim, product, shape_of
+from mlc.dialects.dims import Dim, highest, product, shape_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
@@ -434,7 +434,7 @@ def _repays_taking(loop: TilesOp, module: ModuleOp) -> bool:
     for kernel in loop.walk():
         if isinstance(kernel, KernelOp) and kernel.cost is not None:
             flops, _, _ = kernel.cost.data
-            work += flops.substitute(bounds_of(kernel)).constant or 0
+            work += highest(flops, bounds_of(kernel)).constant or 0
     return trips >= 2 * target.cores and at_peak(work, target) >= TAKE_S * ATTO
 
 
