@@ -48,6 +48,9 @@ MAX_CHAIN = 4
 MAX_VARIANTS = 32
 """Programs kept that differ only in values read from outside."""
 
+MAX_ALIKE = 8
+"""Programs of the same symbols, for sizes of which the function does one thing or another."""
+
 MAX_ROUTES = 8
 """Short ways tried before the full dispatch (a miss costs about 0.5 us)."""
 
@@ -300,6 +303,7 @@ class Dispatcher:
             numerics=self.settings.numerics,
             donated=self.settings.donate,
             varying=self.changing.inputs,
+            sizes=match_sizes(call, shapes),
         )
         typical = typical_sizes(self.settings.typical, call, shapes)
         if named := {name: typical[name] for name in typical if name in symbols}:
@@ -321,7 +325,8 @@ class Dispatcher:
         programs = self.ready.get(self.policy.family_key(call), [])
         same = [r for r in programs if r.shapes == tuple(shapes)]
         if same and any(r.fits_outside(call) for r in same):
-            return None
+            decided = any(a.decided for r in same for a in r.program.assumptions)
+            return DECIDES_OTHERWISE if decided and len(same) <= MAX_ALIKE else None
         if same:
             changed = ", ".join(same[0].changed(call)) or "captured values"
             return f"changed since the last program: {changed}"
@@ -422,6 +427,7 @@ class Dispatcher:
         )
 
 
+DECIDES_OTHERWISE = "sizes for which the function decides otherwise"
 OUTSIDE_ASSUMPTIONS = "sizes outside what the symbolic program assumes"
 
 

@@ -194,15 +194,17 @@ def trace_program(
     numerics: str,
     donated: Sequence[str] = (),
     varying: Mapping[Hashable, str] | None = None,
+    sizes: Mapping[str, int] | None = None,
     fatal: frozenset[Fatal] = frozenset(),
 ) -> Program:
     """
-    The program of one call, whose array leaves have the given (perhaps symbolic) shapes. `fatal`:
-    errors that tracing has ended with, which the program raises.
+    The program of one call, whose array leaves have the given (perhaps symbolic) shapes. `sizes`:
+    what the symbols are in this call, if that is known. `fatal`: errors that tracing has ended
+    with, which the program raises.
     """
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
-    trace.varying, trace.fatal = dict(varying or {}), fatal
+    trace.varying, trace.sizes, trace.fatal = dict(varying or {}), sizes or {}, fatal
     made, site = trace.made, definition_of(function)
     try:
         with tracing(trace), errors_released(trace):
@@ -219,7 +221,7 @@ def trace_program(
     if program is None:
         return trace_program(
             function, name, parameters, call, shapes,
-            numerics=numerics, donated=donated, varying=varying, fatal=fatal,
+            numerics=numerics, donated=donated, varying=varying, sizes=sizes, fatal=fatal,
         )  # fmt: skip
     check_released(made, site)
     return replace(program, trace_s=time.perf_counter() - begin)

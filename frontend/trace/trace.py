@@ -57,6 +57,7 @@ class Assumption:
 
     dim: Dim
     because: str
+    decided: bool = False  # by sizes of one call: for others the function does something else
 
 
 RESULT_NAMES = "__mlc_results__"
@@ -101,6 +102,9 @@ class Trace:
         self.argument_names, self.argument_layouts = list[str](), list[str]()
         self.argument_units = list[str]()
         self.symbols: list[str] = []
+        self.sizes: Mapping[str, int] = {}  # of this call, by symbol, where they are known
+        self.asked = 0  # comparisons of sizes on whose outcome the program relies
+        self.asks_sizes = False  # whether sizes are compared at each trip of a loop
         self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
         self.room: Any = None  # for sizes that nothing bounds
         self.bound = BoundSizes(self.scopes, self.symbols, self.limits)
@@ -209,7 +213,7 @@ class Trace:
         self.hidden_arrays.append(array)
         return self.argument(source.text, dtype, shape, layout=layout)
 
-    def assume(self, dim: Dim, because: str) -> None:
+    def assume(self, dim: Dim, because: str, *, decided: bool = False) -> None:
         """Rely on dim >= 0; checked at every call before the compiled code runs."""
         if not self.limits.keys().isdisjoint(dim.symbols()):
             if self.bound.ranges.is_natural(dim):
@@ -217,7 +221,7 @@ class Trace:
             message = f"{because}: whether there are enough is known only when the program runs."
             raise located(NotSupportedError, message)
         if dim.constant is None and all(a.dim != dim for a in self.assumptions):
-            self.assumptions.append(Assumption(dim, because))
+            self.assumptions.append(Assumption(dim, because, decided))
 
     @contextmanager
     def inside(self, block: Block) -> Generator[None, None, None]:
