@@ -108,6 +108,7 @@ class Trace:
         self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
         self.room: Any = None  # for sizes that nothing bounds
         self.bound = BoundSizes(self.scopes, self.symbols, self.limits)
+        self.holders: set[type] = set()  # kinds of what stands in lists and dicts for what is there
         self.counted: list[Any] = []  # masks whose true elements have a symbol
         self.rooms: list[tuple[SSAValue, SSAValue, Dim]] = []  # numbers of no bound, and symbols
         self.naturals: list[tuple[Dim, SSAValue, Dim]] = []  # max(dim, 0), and its symbol
