@@ -72,7 +72,7 @@ class Dispatcher:
         self.families: dict[Hashable, Family] = {}
         self.ready: dict[Hashable, list[Ready]] = {}
         self.forced_static: set[str] = set()
-        self.changing = Changing()
+        self.changing = Changing(_symbols(self.policy.dynamic))
         self.not_compiled: set[Hashable] = set()
         self.remarks: list[str] = []
         self.artifacts: list[Artifact] = []
@@ -117,7 +117,7 @@ class Dispatcher:
             return access.call(self.function, args, kwargs)
         self.calls += 1
         values = self.parameters.bind(args, kwargs)
-        call = self.parameters.call(values, self.forced_static)
+        call = self.call_of(values)
         self.check(call)
         self.count_copies(call)
         found = self.find(call)
@@ -128,6 +128,13 @@ class Dispatcher:
             return self.function(*args, **kwargs)
         ready, call = found
         return self._run(ready, call, args, kwargs)
+
+    def call_of(self, values: list[Any]) -> Call:
+        """The call, as far as it is known what programs are for."""
+        changing = self.changing
+        return self.parameters.call(
+            values, self.forced_static, changing.as_sizes, changing.limits
+        )
 
     def _run(self, ready: Ready, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call by its program, or by Python where the function may catch what it raises."""
@@ -203,10 +210,16 @@ class Dispatcher:
         """A new program for the call, and the call as that program takes it."""
         with waiting(self.owner.__name__):
             call, program, shapes, because = self.traced(values)
-            key = self.policy.family_key(call)
-            programs = self.ready.setdefault(key, [])
             ready = Ready(program, tuple(shapes))
-            ready.build(self.settings, slow=missing)
+            try:
+                ready.build(self.settings, slow=missing)
+            except MlcError as error:
+                if not self.is_apart(error):
+                    raise
+                ready = None
+        if ready is None:
+            return self.compile(values)
+        programs = self.ready.setdefault(self.policy.family_key(call), [])
         if self.settings.contract is not None:
             self.check_contract(self.settings.contract, ready, call)
         same = [r for r in programs if r.shapes == ready.shapes]
@@ -255,7 +268,9 @@ class Dispatcher:
     def traced(self, values: list[Any]) -> tuple[Call, Program, Sequence[Any], str]:
         """The program for a call, traced again for what tracing found that it must know."""
         while True:
-            call = self.parameters.call(values, self.forced_static)
+            call = self.call_of(values)
+            if self.changing.counts(call):
+                call = self.call_of(values)
             family = self.families.setdefault(self.policy.family_key(call), Family())
             shapes = self.policy.shapes(call, family)
             if (fault := explain_mismatch(call, shapes)) is not None:
@@ -267,13 +282,22 @@ class Dispatcher:
                 shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
             try:
                 program = self.trace(call, shapes)
-                if not program.assumptions_hold(match_sizes(call, shapes) or {}):
-                    shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
-                    program = self.trace(call, shapes)
-                return call, program, shapes, because
+                if program.is_outside:
+                    continue
+                if program.assumptions_hold(match_sizes(call, shapes) or {}, call.values):
+                    return call, program, shapes, because
+                shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
+                program = self.trace(call, shapes)
+                if program.assumptions_hold({}, call.values):
+                    return call, program, shapes, because
+                self.is_apart(because)
             except SpecialiseSignal as signal:
                 self.specialise(signal, call, shapes)
-            except MlcError as error:
+            except Exception as error:
+                if self.is_apart(error):
+                    continue
+                if not isinstance(error, MlcError):
+                    raise
                 if self.changing.fix(list(self.changing.inputs.values())):
                     continue
                 if family.static_because is not None or not self.chosen_symbols(call, shapes):
@@ -285,8 +309,19 @@ class Dispatcher:
                 family.static_because = str(error).partition("\n")[0]
                 self.remarks.append(f"each size has its own program: {family.static_because}")
 
+    def is_apart(self, error: Exception | str) -> bool:
+        """Whether an error may be due to a number that was a size: now its value is the program's."""
+        name = self.changing.failed()
+        if name is None:
+            return False
+        remark = f"a value of {name} has its own program: {str(error).partition(chr(10))[0]}"
+        if remark not in self.remarks:
+            self.remarks.append(remark)
+        return True
+
     def trace(self, call: Call, shapes: Sequence[Any]) -> Program:
         """The program for given shapes."""
+        self.changing.begin()
         symbols = {s for shape in shapes for dim in shape for s in dim.symbols()}
         if symbols and self.settings.peak_bytes is not None:
             raise NotSupportedError(
@@ -303,8 +338,11 @@ class Dispatcher:
             numerics=self.settings.numerics,
             donated=self.settings.donate,
             varying=self.changing.inputs,
+            as_sizes=self.changing.as_sizes,
+            limits=self.changing.limits,
             sizes=match_sizes(call, shapes),
         )
+        self.changing.limit(program.limits)
         typical = typical_sizes(self.settings.typical, call, shapes)
         if named := {name: typical[name] for name in typical if name in symbols}:
             program.module.attributes[TYPICAL] = typical_attribute(named)
@@ -343,9 +381,12 @@ class Dispatcher:
 
     def specialise(self, signal: Any, call: Call, shapes: Sequence[Any]) -> None:
         """Fixes what tracing asked for; an error where the user wants it dynamic."""
-        if self.changing.fix(signal.arguments):
+        if self.changing.fix(signal.arguments) or self.changing.is_no_size(signal.symbols):
             self.remarks.append(f"specialised: {signal.because}")
             return
+        self.changing.decides(
+            {x.name: x.value for x in call.leaves if x.name in signal.arguments}
+        )
         before = len(self.forced_static) + len(self.policy.pinned)
         self.forced_static |= signal.arguments
         for leaf, shape in zip(call.leaves, shapes, strict=True):
@@ -388,7 +429,10 @@ class Dispatcher:
             call = self.parameters.call(values, forced)
             shapes = self.policy.declared(call) if by_policy else _static_shapes(call)
             try:
-                return call, self.trace(call, shapes), shapes, "reference"
+                program = self.trace(call, shapes)
+                if not program.is_outside:
+                    return call, program, shapes, "reference"
+                forced |= program.limits.keys()
             except MlcError:
                 if self.policy.dynamic is not True or shapes == _static_shapes(call):
                     raise
@@ -429,6 +473,13 @@ class Dispatcher:
 
 DECIDES_OTHERWISE = "sizes for which the function decides otherwise"
 OUTSIDE_ASSUMPTIONS = "sizes outside what the symbolic program assumes"
+
+
+def _symbols(dynamic: Dynamic) -> set[str]:
+    """The symbols that the user gave to axes."""
+    if isinstance(dynamic, bool):
+        return set()
+    return {symbol for axes in dynamic.values() for symbol in axes.values()}
 
 
 def _static_shapes(call: Call) -> list[Any]:

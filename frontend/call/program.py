@@ -27,6 +27,7 @@ from mlc.frontend.call.remembered import guard_apart, remember_objects
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.exits import Fatal, fatal_error, value_of
+from mlc.frontend.staging.largest import limited
 from mlc.frontend.staging.joins import RAISED, Undecided
 from mlc.frontend.staging.variants import narrowed
 from mlc.frontend.trace import access
@@ -47,6 +48,7 @@ from mlc.frontend.trace.leaks import check_released, errors_released
 from mlc.frontend.trace.objects import comes_from_outside, drained
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.program_sizes import Room
+from mlc.frontend.trace.size_inputs import AsSize
 from mlc.frontend.trace.source import Site, definition_of
 from mlc.frontend.trace.stored import Stored, stored
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -88,10 +90,13 @@ class Program:
     signature: EntrySignature
     inputs: tuple[int, ...]  # the argument leaf of each explicit input
     hidden: tuple[HiddenInput, ...]
-    # dtype, shape and layout of each; None of what has room, which grows
+    # dtype, shape and layout of each; None of one whose size is a symbol: room, or a number
     hidden_types: tuple[tuple[object, ...] | None, ...]
     guards: tuple[Guard, ...]
     assumptions: tuple[Assumption, ...]
+    numbers: Mapping[str, Path]  # the ways to ints that are sizes, by symbol
+    limits: Mapping[str, int]  # how large ints are that it takes, by name or symbol
+    is_outside: bool  # whether those for which it was traced are larger
     structure: Structure
     results: tuple[ResultLeaf, ...]
     written: tuple[int, ...]  # argument leaves that the function writes to: the last results
@@ -128,8 +133,16 @@ class Program:
         guarded = any(guard.kind != "module" for guard in self.guards)
         return not (self.hidden or guarded or self.assumptions)
 
-    def assumptions_hold(self, sizes: Mapping[str, int]) -> bool:
+    def assumptions_hold(self, sizes: Mapping[str, int], values: Sequence[object]) -> bool:
         """Whether the symbols' values are such as tracing relied on."""
+        if self.numbers and self.assumptions:
+            try:
+                read = {symbol: path.read(values) for symbol, path in self.numbers.items()}
+            except (LookupError, AttributeError, ValueError, TypeError):
+                return False
+            if any(type(number) is not int for number in read.values()):
+                return False
+            sizes = {**sizes, **read}
         return all(
             a.dim.evaluate(sizes) >= 0 for a in self.assumptions if a.dim.symbols() <= sizes.keys()
         )
@@ -176,8 +189,11 @@ def _returned_leaf(leaf: ResultLeaf, values: Any, held: Any, made: dict[int, Any
 
 
 def _hidden_types(trace: Trace) -> tuple[tuple[object, ...] | None, ...]:
-    grows = None if trace.room is None else trace.room.array
-    return tuple(None if x is grows else _hidden_type(x) for x in trace.hidden_arrays)
+    dims = [trace.arrays[id(x)].dims for x in trace.hidden_arrays]
+    return tuple(
+        _hidden_type(x) if all(d.constant is not None for d in shape) else None
+        for x, shape in zip(trace.hidden_arrays, dims, strict=True)
+    )
 
 
 def _hidden_type(array: NDArray[Any]) -> tuple[object, ...]:
@@ -194,17 +210,20 @@ def trace_program(
     numerics: str,
     donated: Sequence[str] = (),
     varying: Mapping[Hashable, str] | None = None,
+    as_sizes: Mapping[Hashable, AsSize] | None = None,
+    limits: Mapping[str, int] | None = None,
     sizes: Mapping[str, int] | None = None,
     fatal: frozenset[Fatal] = frozenset(),
 ) -> Program:
     """
     The program of one call, whose array leaves have the given (perhaps symbolic) shapes. `sizes`:
-    what the symbols are in this call, if that is known. `fatal`: errors that tracing has ended
-    with, which the program raises.
+    what the symbols are in this call, if that is known; `as_sizes`: numbers that are sizes;
+    `limits`: how large others are at most. `fatal`: errors that tracing has ended with, which the program raises.
     """
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
     trace.varying, trace.sizes, trace.fatal = dict(varying or {}), sizes or {}, fatal
+    trace.as_sizes, trace.limits_of = as_sizes or {}, limits or {}
     made, site = trace.made, definition_of(function)
     try:
         with tracing(trace), errors_released(trace):
@@ -214,14 +233,16 @@ def trace_program(
     except Exception as error:
         program, found = None, fatal_error(error)
         open_ = trace.symbols or trace.varying or (trace.limits and type(error) is not DTypeError)
-        if found is None or found in fatal or (isinstance(error, MlcError) and open_):
+        refused = (isinstance(error, MlcError) and open_) or trace.numbers_from
+        if found is None or found in fatal or refused:
             raise  # one for these sizes and numbers alone may not; what is counted is of one dtype
         fatal |= {found}
     del trace
     if program is None:
         return trace_program(
             function, name, parameters, call, shapes,
-            numerics=numerics, donated=donated, varying=varying, sizes=sizes, fatal=fatal,
+            numerics=numerics, donated=donated, varying=varying, as_sizes=as_sizes, limits=limits,
+            sizes=sizes, fatal=fatal,
         )  # fmt: skip
     check_released(made, site)
     return replace(program, trace_s=time.perf_counter() - begin)
@@ -262,6 +283,7 @@ def _traced(
     places = {inputs.index(k): number for number, k in in_place.items()}
     guard_apart(trace)
     counted = with_sizes(trace, ssa)
+    limits = limited(trace)
     module = trace.finish(ssa, numerics=numerics, donated=places, names=names_of(function))
     entry_function(module).location = _location(function)
     plain = not (written or counted or outcome or stores) and _is_plain(structure, results)
@@ -275,6 +297,9 @@ def _traced(
         hidden_types=_hidden_types(trace),
         guards=tuple(trace.guards.values()),
         assumptions=tuple(trace.assumptions),
+        numbers=dict(trace.numbers_from),
+        limits=limits,
+        is_outside=_is_outside(trace, limits),
         structure=structure,
         results=tuple(results),
         written=written,
@@ -288,6 +313,13 @@ def _traced(
         may_run_as_python=not (groups or trace.stricter) and _may_run_as_python(function, call),
         trace_s=0.0,
     )
+
+
+def _is_outside(trace: Trace, limits: Mapping[str, int]) -> bool:
+    """Whether an int of this call is larger than the program takes."""
+    values = {name: value for name, (_, value) in trace.integers.items()}
+    values |= {name: trace.sizes[name] for name in trace.numbers_from}
+    return any(abs(values.get(name, 0)) > most for name, most in limits.items())
 
 
 def _may_run_as_python(function: Callable[..., Any], call: Call) -> bool:
@@ -418,6 +450,9 @@ def _arguments(
         if leaf.kind in ("static", "opaque"):
             leaves.append(leaf.value)
             continue
+        if leaf.number is not None:
+            leaves.append(SymbolicDim(Dim.symbol(leaf.number.symbol)))
+            continue
         inputs.append(k)
         kind: ArgKind = "array"
         if leaf.kind in ("float", "int"):
@@ -425,6 +460,7 @@ def _arguments(
             row = F64 if kind == "float" else I64
             value = trace.argument(leaf.name, row, ())
             leaves.append(Tracer(trace, value, weak=True, origins=frozenset({leaf.name})))
+            trace.weak_arguments.append(leaves[-1])
         else:
             unit = leaf.value.unit if leaf.kind == "spec" else ""
             value = trace.argument(leaf.name, row_of(leaf), shape, layout=leaf.layout, unit=unit)

@@ -155,6 +155,11 @@ def captured(value: Any, path: Path) -> Any:
     if is_array(value):
         return here().hidden_argument(value, HiddenInput(path))
     if is_constant(value):
+        if (number := here().as_sizes.get(path.key)) is not None and number.takes(value):
+            from mlc.frontend.trace.size_inputs import size_input
+
+            guard(Guard("type", path, int))
+            return size_input(path, value, number)
         if path.key in here().varying and is_varying_number(value):
             return _input(value, path)
         guard(Guard("value", path, value))
@@ -186,8 +191,8 @@ def _input(value: Any, path: Path) -> Any:
     guard(Guard("type", path, type(value)))
     if key not in paths().copies:
         name, array = trace.varying[path.key], np.asarray(value)
-        if array.dtype == object:
-            guard(Guard("value", path, value))  # an int of more than 64 bits
+        if array.dtype == object or _is_large(value, trace.limits_of.get(name)):
+            guard(Guard("value", path, value))  # the program is for this int alone
             return value
         pending = array, HiddenInput(path.array())
         made = Tracer(trace, None, origins=frozenset({name}), pending=pending)
@@ -198,6 +203,10 @@ def _input(value: Any, path: Path) -> Any:
         made.weak = not isinstance(value, np.generic)
         paths().copies[key] = made
     return paths().copies[key]
+
+
+def _is_large(value: Any, most: int | None) -> bool:
+    return most is not None and type(value) is int and abs(value) > most
 
 
 def _is_collection(value: object) -> bool:

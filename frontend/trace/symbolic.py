@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, NoReturn
 
@@ -300,10 +301,10 @@ def _relied_on(symbol: str, difference: Dim, because: str) -> bool | None:
     program's. None where the sizes are not known, or so much has been asked that there would be too
     many.
     """
-    trace = here()
-    if not difference.symbols() <= trace.sizes.keys():
+    sizes = here().sizes
+    if not difference.symbols() <= sizes.keys():
         return None
-    value = difference.evaluate(trace.sizes)
+    value = difference.evaluate(sizes)
     outcome = _OUTCOMES[symbol](value, value)
     wanted = [difference, -difference]
     if symbol in ("==", "!=") and value:
@@ -312,13 +313,31 @@ def _relied_on(symbol: str, difference: Dim, because: str) -> bool | None:
         sign = 1 if symbol in (">", ">=") else -1  # which way it is true
         least = int(symbol in ("<", ">")) if outcome else int(symbol in ("<=", ">="))
         wanted = [difference * (sign if outcome else -sign) - least]
-    known = {a.dim for a in trace.assumptions}
-    trace.asked += not known.issuperset(wanted)
+    return outcome if _rely(wanted, because) else None
+
+
+def _rely(wanted: Sequence[Dim], because: str) -> bool:
+    """Relies on what sizes of this call are like, if there is not too much of it."""
+    trace = here()
+    trace.asked += not {a.dim for a in trace.assumptions}.issuperset(wanted)
     if trace.asked > MOST_ASKED:
-        return None
+        return False
     for dim in wanted:
         trace.assume(dim, because, decided=True)
-    return outcome
+    return True
+
+
+def is_natural(dim: Dim, because: str) -> bool:
+    """
+    Whether a size is not negative, as far as the program relies on: it is so unless it is known to
+    be otherwise in this call.
+    """
+    trace = here()
+    known = dim.symbols() <= trace.sizes.keys()
+    if known and dim.evaluate(trace.sizes) < 0 and _rely([-dim - 1], because):
+        return False
+    trace.assume(dim, because, decided=known)
+    return True
 
 
 def _nearest(symbol: str, number: float) -> float:

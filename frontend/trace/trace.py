@@ -44,6 +44,7 @@ from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from mlc.frontend.staging.journal import Journal
+    from mlc.frontend.trace.size_inputs import AsSize
     from mlc.frontend.trace.symbolic import SymbolicDim
     from mlc.frontend.trace.tracer import Tracer
     from mlc.frontend.trace.value import Value
@@ -119,6 +120,10 @@ class Trace:
         self.keep: list[object] = []  # what the ids above belong to
         self.literal = -1  # arrays of so many elements or fewer are constants of the program
         self.varying: Mapping[Hashable, str] = {}  # numbers from outside that are inputs
+        self.as_sizes: Mapping[Hashable, AsSize] = {}  # numbers from outside that are sizes
+        self.numbers_from: dict[str, Path] = {}  # the ways to numbers that are sizes, by symbol
+        self.limits_of: Mapping[str, int] = {}  # how large ints from outside are, by name
+        self.weak_arguments: list[Tracer] = []  # that are Python's numbers
         self.integers: dict[str, tuple[Path, int]] = {}  # arguments that are Python ints, by name
         self.made: list[weakref.ref[Value]] = []
         self.unrolled: dict[str, str] = {}  # why loops, by file:line, were traced trip by trip
