@@ -132,9 +132,7 @@ class Dispatcher:
     def call_of(self, values: list[Any]) -> Call:
         """The call, as far as it is known what programs are for."""
         changing = self.changing
-        return self.parameters.call(
-            values, self.forced_static, changing.as_sizes, changing.limits
-        )
+        return self.parameters.call(values, self.forced_static, changing.as_sizes, changing.limits)
 
     def _run(self, ready: Ready, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call by its program, or by Python where the function may catch what it raises."""
@@ -384,9 +382,7 @@ class Dispatcher:
         if self.changing.fix(signal.arguments) or self.changing.is_no_size(signal.symbols):
             self.remarks.append(f"specialised: {signal.because}")
             return
-        self.changing.decides(
-            {x.name: x.value for x in call.leaves if x.name in signal.arguments}
-        )
+        self.changing.decides({x.name: x.value for x in call.leaves if x.name in signal.arguments})
         before = len(self.forced_static) + len(self.policy.pinned)
         self.forced_static |= signal.arguments
         for leaf, shape in zip(call.leaves, shapes, strict=True):

@@ -27,8 +27,8 @@ from mlc.frontend.call.remembered import guard_apart, remember_objects
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.exits import Fatal, fatal_error, value_of
-from mlc.frontend.staging.largest import limited
 from mlc.frontend.staging.joins import RAISED, Undecided
+from mlc.frontend.staging.largest import limited
 from mlc.frontend.staging.variants import narrowed
 from mlc.frontend.trace import access
 from mlc.frontend.trace.captures import is_constant, is_iterator, used_up

@@ -94,14 +94,12 @@ def largest(
     How large each of those may be that must not be as large as any. `numbers`: ints among the
     arguments, by their values; `sizes`: symbols. Raises LeavesError where not even sixteen fits.
     """
-    ends = {name: END - 1 for name in numbers.values()} | dict.fromkeys(sizes, USUAL_SIZE)
+    ends = dict.fromkeys(numbers.values(), END - 1) | dict.fromkeys(sizes, USUAL_SIZE)
     found: dict[str, int] = {}
     held = list(blocks)
     while True:
         followed = _Followed(ends)
-        known = {
-            value: Known(ends[name], frozenset({name})) for value, name in numbers.items()
-        }
+        known = {value: Known(ends[name], frozenset({name})) for value, name in numbers.items()}
         try:
             for block in held:
                 followed.block(block, dict(known))
@@ -253,7 +251,9 @@ class _Followed:
                 after = self._trip(body, known, end, place)
                 added = {x: steps[-1][x].most - steps[-2][x].most for x in now}
                 if all(after[x].most <= end[x].most + added[x] for x in now):
-                    return {x: _within(Known(end[x].most, after[x].names | count.names)) for x in now}
+                    return {
+                        x: _within(Known(end[x].most, after[x].names | count.names)) for x in now
+                    }
         if count.most > TRIPS and now:
             half, times = steps[TRIPS // 2], count.most / TRIPS
             now = {x: Known(grown(now[x].most, half[x].most, times), now[x].names) for x in now}
@@ -286,9 +286,7 @@ class _UnknownError(Exception):
         self.value = value
 
 
-def _straight(
-    steps: Sequence[Mapping[SSAValue, Known]], rest: int
-) -> dict[SSAValue, Known] | None:
+def _straight(steps: Sequence[Mapping[SSAValue, Known]], rest: int) -> dict[SSAValue, Known] | None:
     """What there is after more trips, where each has added as much as the one before."""
     before, last, now = steps[-3:]
     added = {x: now[x].most - last[x].most for x in now}

@@ -12,8 +12,7 @@ from mlc.frontend.errors import NotSupportedError, SpecialiseSignal, located
 from mlc.frontend.trace.source import shown_path, user_site
 from mlc.frontend.trace.trace import current, here, lift_size
 
-
-MOST_ASKED = 4
+MOST_ASKED = 8
 """Comparisons of sizes on which a program relies; of one that asks more, each size has its own."""
 
 
@@ -344,9 +343,9 @@ def _nearest(symbol: str, number: float) -> float:
     """The integer for which a comparison with integers has the same outcome, if there is one."""
     if number == math.floor(number):
         return int(number)
-    return {"<": math.ceil, ">=": math.ceil, "<=": math.floor, ">": math.floor}.get(
-        symbol, float
-    )(number)
+    return {"<": math.ceil, ">=": math.ceil, "<=": math.floor, ">": math.floor}.get(symbol, float)(
+        number
+    )
 
 
 def _equal(low: int | None, high: int | None) -> bool | None:
