@@ -65,7 +65,7 @@ def _size_beside(value: SSAValue, dtype: DType) -> int:
     if not isinstance(value.owner, SizeOp):
         raise SpecialiseSignal(frozenset(), symbols, because)
     dim = value.owner.dim
-    if not is_natural(Dim.const(dtype.highest) - dim, because):
+    if dtype.bytes < 8 and not is_natural(Dim.const(dtype.highest) - dim, because):
         return 1
     return 0 if is_natural(dim - dtype.lowest, because) else -1
 

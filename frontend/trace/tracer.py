@@ -347,9 +347,9 @@ _OF_BOOLS = ("bitwise_and", "bitwise_or", "bitwise_xor")
 
 
 def _operate(function: str, lhs: object, rhs: object) -> object:
-    from mlc.frontend.numpy.values import is_operand, operator_result
+    from mlc.frontend.numpy.values import are_operands, operator_result
 
-    if not (is_operand(lhs) and is_operand(rhs)) or _is_of_list(lhs, rhs) or _is_of_list(rhs, lhs):
+    if not are_operands(lhs, rhs):
         return NotImplemented
     operands, of_numbers = (lhs, rhs), function not in _OF_BOOLS
     if function == "power" and isinstance(rhs, int) and rhs == 2:
@@ -358,11 +358,6 @@ def _operate(function: str, lhs: object, rhs: object) -> object:
     if function in _names().DIVISIONS:
         operands = _names().divided(function, lhs, rhs)
     return operator_result(getattr(_names(), function), *operands, of_numbers=of_numbers)
-
-
-def _is_of_list(x: object, other: object) -> bool:
-    """Whether x is a number of Python's beside a list or tuple: `[0] * n` repeats."""
-    return isinstance(x, Tracer) and x.weak and not x.dims and is_series(other)
 
 
 def _applied(function: str, operand: Tracer) -> object:
