@@ -1,7 +1,7 @@
-"""Python ints that decide about a program: one artifact for all values that it allows, and Python's answers."""
+"""Python ints that decide about a program: few artifacts for all values, and Python's answers."""
 
 # pyright: basic, reportConstantRedefinition=false
-# ruff: noqa: PLW0108
+# ruff: noqa: PLW0108, PERF401, B007 - as users write loops
 
 from __future__ import annotations
 
@@ -272,7 +272,8 @@ def test_several_numbers() -> None:
                 x = x + i * j
         return x, np.zeros((n, m))
 
-    calls = [(X, n, m, k) for n, m, k in zip(range(2, 30), range(28, 0, -1), [0, 1] * 14)]
+    values = zip(range(2, 30), range(28, 0, -1), [0, 1] * 14, strict=True)
+    calls = [(X, n, m, k) for n, m, k in values]
     compiled = check(f, calls, 7)
     assert any("integer value of k" in r for r in compiled.stats().remarks)
 
@@ -339,6 +340,22 @@ def remainders(n: Any) -> Any:
     return total
 
 
+def product_of_list(n: Any) -> Any:
+    held, found = [], 1
+    for i in range(n):
+        held.append(i + 1)
+    for x in held:
+        found *= x
+    return found
+
+
+def sum_of_list(n: Any) -> Any:
+    held = []
+    for i in range(n):
+        held.append(i**4 * 1000)
+    return sum(held)
+
+
 EXACT: dict[str, tuple[Callable[..., Any], Sequence[int], int]] = {
     "factorial": (factorial, (3, 5, 19, 20, 21, 22, 30, 50), 8),
     "fibonacci": (fibonacci, (3, 5, 11, 15, 91, 92, 93, 94, 200), 8),
@@ -352,6 +369,8 @@ EXACT: dict[str, tuple[Callable[..., Any], Sequence[int], int]] = {
     "shifted": (lambda n: 1 << n, (3, 4, 10, 16, 62, 63, 64, 100), 6),
     "masked": (masked, (3, 5, 100, 1000), 2),
     "remainders": (remainders, (3, 5, 100, 1000), 2),
+    "listed": (product_of_list, (3, 5, 20, 21, 30), 6),
+    "sum listed": (sum_of_list, (3, 5, 500, 1000, 1500), 4),
     "sum of a list": (lambda n: sum([i**4 for i in range(n)]), (3, 5, 40, 9000), 4),
 }
 

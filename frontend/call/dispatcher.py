@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.typical import ATTRIBUTE as TYPICAL
 from mlc.dialects.typical import typical_attribute
@@ -20,14 +19,15 @@ from mlc.frontend.call.loaded_program import CaughtError, Ready, describe
 from mlc.frontend.call.lowered import Lowered, is_gpu
 from mlc.frontend.call.notebook import users_traceback
 from mlc.frontend.call.program import Program, trace_program
-from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.call.specialisation import (
-    Dynamic,
     Family,
     Policy,
     explain_mismatch,
     match_sizes,
+    static_shapes,
+    symbols_of,
     typical_sizes,
+    with_annotations,
 )
 from mlc.frontend.call.stats import Artifact, Stats
 from mlc.frontend.errors import ConcretizationError, NotSupportedError, SpecialiseSignal
@@ -68,11 +68,11 @@ class Dispatcher:
         self.parameters: Parameters = Parameters(
             function, settings.static, settings.donate, on_gpu=on_gpu
         )
-        self.policy: Policy = Policy(_with_annotations(self.parameters, settings.dynamic))
+        self.policy: Policy = Policy(with_annotations(self.parameters, settings.dynamic))
         self.families: dict[Hashable, Family] = {}
         self.ready: dict[Hashable, list[Ready]] = {}
         self.forced_static: set[str] = set()
-        self.changing = Changing(_symbols(self.policy.dynamic))
+        self.changing = Changing(symbols_of(self.policy.dynamic))
         self.not_compiled: set[Hashable] = set()
         self.remarks: list[str] = []
         self.artifacts: list[Artifact] = []
@@ -277,14 +277,14 @@ class Dispatcher:
             for ready in self.ready.get(self.policy.family_key(call), ()):
                 self.changing.learn(ready.program.guards, call.values)
             if because is None:
-                shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
+                shapes, because = static_shapes(call), OUTSIDE_ASSUMPTIONS
             try:
                 program = self.trace(call, shapes)
                 if program.is_outside:
                     continue
                 if program.assumptions_hold(match_sizes(call, shapes) or {}, call.values):
                     return call, program, shapes, because
-                shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
+                shapes, because = static_shapes(call), OUTSIDE_ASSUMPTIONS
                 program = self.trace(call, shapes)
                 if program.assumptions_hold({}, call.values):
                     return call, program, shapes, because
@@ -308,7 +308,7 @@ class Dispatcher:
                 self.remarks.append(f"each size has its own program: {family.static_because}")
 
     def is_apart(self, error: Exception | str) -> bool:
-        """Whether an error may be due to a number that was a size: now its value is the program's."""
+        """Whether an error may be due to a number that was a size: its value is apart."""
         name = self.changing.failed()
         if name is None:
             return False
@@ -423,14 +423,14 @@ class Dispatcher:
         by_policy = True  # sizes of specs that `dynamic=True` would have vary do so
         while True:
             call = self.parameters.call(values, forced)
-            shapes = self.policy.declared(call) if by_policy else _static_shapes(call)
+            shapes = self.policy.declared(call) if by_policy else static_shapes(call)
             try:
                 program = self.trace(call, shapes)
                 if not program.is_outside:
                     return call, program, shapes, "reference"
                 forced |= program.limits.keys()
             except MlcError:
-                if self.policy.dynamic is not True or shapes == _static_shapes(call):
+                if self.policy.dynamic is not True or shapes == static_shapes(call):
                     raise
                 by_policy = False
             except SpecialiseSignal as signal:
@@ -469,36 +469,3 @@ class Dispatcher:
 
 DECIDES_OTHERWISE = "sizes for which the function decides otherwise"
 OUTSIDE_ASSUMPTIONS = "sizes outside what the symbolic program assumes"
-
-
-def _symbols(dynamic: Dynamic) -> set[str]:
-    """The symbols that the user gave to axes."""
-    if isinstance(dynamic, bool):
-        return set()
-    return {symbol for axes in dynamic.values() for symbol in axes.values()}
-
-
-def _static_shapes(call: Call) -> list[Any]:
-    """The sizes of this call; those of a `TensorSpec` as the user gave them."""
-    return [
-        leaf.value.dims if leaf.kind == "spec" else tuple(Dim.const(size) for size in leaf.shape)
-        for leaf in call.leaves
-    ]
-
-
-def _with_annotations(parameters: Parameters, dynamic: Dynamic) -> Dynamic:
-    """`dynamic` with the symbols that parameters' `TensorSpec` annotations name."""
-    if isinstance(dynamic, bool) and dynamic:
-        return True
-    given = (
-        {} if isinstance(dynamic, bool) else {name: dict(axes) for name, axes in dynamic.items()}
-    )
-    for parameter in parameters.parameters:
-        annotation: object = parameter.annotation
-        if isinstance(annotation, TensorSpec):
-            symbolic = {
-                k: str(dim) for k, dim in enumerate(annotation.dims) if dim.constant is None
-            }
-            if symbolic:
-                given.setdefault(parameter.name, symbolic)
-    return given or False

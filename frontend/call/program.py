@@ -15,15 +15,15 @@ from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnknownLoc
 from xdsl.ir import SSAValue
 
 from mlc.cached_property import cached_property
-from mlc.dialects.dims import Dim, Shape
-from mlc.dialects.dtypes import F64, I64
+from mlc.dialects.dims import Shape
 from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.program import entry_function
-from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
-from mlc.frontend.call.arguments import Call, Parameters, addressable, row_of
+from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
+from mlc.frontend.call.arguments import Call, Parameters, addressable
 from mlc.frontend.call.counted import Axes, room, with_sizes
 from mlc.frontend.call.donation import Donations, donated_leaves, matched
-from mlc.frontend.call.remembered import guard_apart, remember_objects
+from mlc.frontend.call.remembered import guard_apart
+from mlc.frontend.call.traced_arguments import rebuilt_arguments, spec_parts, traced_arguments
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.exits import Fatal, fatal_error, value_of
@@ -34,16 +34,13 @@ from mlc.frontend.trace import access
 from mlc.frontend.trace.captures import is_constant, is_iterator, used_up
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import (
-    Made,
     Structure,
-    first_places,
     flatten,
-    rebuilt_like,
     unflatten,
 )
 from mlc.frontend.trace.deferred import Chosen, Found, recipe_of, with_choices
 from mlc.frontend.trace.effects import Outcome, catches, concluded, may_begin_again
-from mlc.frontend.trace.kinds import is_array, is_one_of, is_scalar
+from mlc.frontend.trace.kinds import is_array, is_one_of
 from mlc.frontend.trace.leaks import check_released, errors_released
 from mlc.frontend.trace.objects import comes_from_outside, drained
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
@@ -218,7 +215,8 @@ def trace_program(
     """
     The program of one call, whose array leaves have the given (perhaps symbolic) shapes. `sizes`:
     what the symbols are in this call, if that is known; `as_sizes`: numbers that are sizes;
-    `limits`: how large others are at most. `fatal`: errors that tracing has ended with, which the program raises.
+    `limits`: how large others are at most. `fatal`: errors that tracing has ended with, which the
+    program raises.
     """
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
@@ -258,8 +256,8 @@ def _traced(
     donated: Sequence[str],
 ) -> Program:
     """The program, while its trace is the current one."""
-    leaves, specs, inputs = _arguments(trace, call, shapes, apart=bool(donated))
-    values = _rebuilt_arguments(trace, call, leaves, parameters, function)
+    leaves, specs, inputs = traced_arguments(trace, call, shapes, apart=bool(donated))
+    values = rebuilt_arguments(trace, call, leaves, parameters, function)
     given_dims = {k: leaves[k].dims for k in inputs}
     returned, structure = flatten(_returned(function, parameters, values))
     results, ssa = _results(trace, returned)
@@ -372,7 +370,7 @@ def _entry_signature(
     returns_tuple: bool | None,
 ) -> EntrySignature:
     """`specs`: of the explicit inputs; `places`: the result that replaces an argument."""
-    hidden = [ArgSpec("array", *_spec_parts(trace.arrays[id(a)])) for a in trace.hidden_arrays]
+    hidden = [ArgSpec("array", *spec_parts(trace.arrays[id(a)])) for a in trace.hidden_arrays]
     alias_of = {result: argument for argument, result in places.items()}
     return EntrySignature(
         args=tuple(
@@ -383,7 +381,7 @@ def _entry_signature(
         ),
         results=tuple(
             ResultSpec(dtype, room(trace, dims), alias_of.get(k))
-            for k, (dtype, dims) in enumerate(_spec_parts(Tracer(trace, x)) for x in results)
+            for k, (dtype, dims) in enumerate(spec_parts(Tracer(trace, x)) for x in results)
         ),
         symbols=tuple(trace.symbols),
         returns_tuple=returns_tuple,
@@ -426,75 +424,6 @@ def _is_plain(structure: Structure, results: Sequence[ResultLeaf]) -> bool:
         return True
     flat = all(isinstance(child, StructureLeaf) for child in structure.children)
     return structure.kind is tuple and flat and len(results) > 1
-
-
-def _spec_parts(value: Tracer) -> tuple[str, tuple[int | Dim, ...]]:
-    return value.row.name, tuple(d if d.constant is None else d.constant for d in value.dims)
-
-
-def _arguments(
-    trace: Trace, call: Call, shapes: Sequence[Shape], *, apart: bool
-) -> tuple[list[Any], list[ArgSpec], list[int]]:
-    """
-    Traced values for the leaves, the entry's arguments, and the leaf of each. `apart`: each leaf is
-    an argument, so that one whose memory another has, too, is refused.
-    """
-    leaves: list[Any] = []
-    specs: list[ArgSpec] = []
-    inputs: list[int] = []
-    places = range(len(call.leaves)) if apart else _first_places(call)
-    for k, (leaf, shape, first) in enumerate(zip(call.leaves, shapes, places, strict=True)):
-        if first != k:
-            leaves.append(leaves[first])
-            continue
-        if leaf.kind in ("static", "opaque"):
-            leaves.append(leaf.value)
-            continue
-        if leaf.number is not None:
-            leaves.append(SymbolicDim(Dim.symbol(leaf.number.symbol)))
-            continue
-        inputs.append(k)
-        kind: ArgKind = "array"
-        if leaf.kind in ("float", "int"):
-            kind = "float" if leaf.kind == "float" else "int"
-            row = F64 if kind == "float" else I64
-            value = trace.argument(leaf.name, row, ())
-            leaves.append(Tracer(trace, value, weak=True, origins=frozenset({leaf.name})))
-            trace.weak_arguments.append(leaves[-1])
-        else:
-            unit = leaf.value.unit if leaf.kind == "spec" else ""
-            value = trace.argument(leaf.name, row_of(leaf), shape, layout=leaf.layout, unit=unit)
-            leaves.append(Tracer(trace, value))
-            if not is_scalar(leaf.given):
-                trace.inputs.add(leaves[-1])
-        specs.append(ArgSpec(kind, *_spec_parts(leaves[-1])))
-    return leaves, specs, inputs
-
-
-def _first_places(call: Call) -> list[int]:
-    """For each leaf the first one in whose place it is: two ways may lead to one list."""
-    met: Made = {}
-    places: list[int] = []
-    for value, structure in zip(call.values, call.structures, strict=True):
-        places += first_places(value, structure, met, len(places))
-    return places
-
-
-def _rebuilt_arguments(
-    trace: Trace,
-    call: Call,
-    leaves: Sequence[Any],
-    parameters: Parameters,
-    function: Callable[..., Any],
-) -> list[Any]:
-    """What the function gets, with the ways that lead to it."""
-    rest, made = iter(leaves), Made()
-    values = [
-        rebuilt_like(value, structure, rest, made)
-        for value, structure in zip(call.values, call.structures, strict=True)
-    ]
-    remember_objects(trace, call, parameters, values, function, made)
-    return values
 
 
 def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], list[Any]]:

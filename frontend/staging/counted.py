@@ -297,6 +297,7 @@ def appended(held: Counted, element: Any) -> Counted:
     """With an element behind them."""
     held = fitting(held, Layout.of(element), Dim.const(1))
     place, count = next_place(held)
+    here().into_lists.update(x.value for x in flatten(element)[0] if _is_pythons_int(x))
     return overwritten(held, place, count, element)
 
 
@@ -391,11 +392,17 @@ def element(held: Counted, place: Any) -> Any:
     found: list[Any] = []
     for x in leaves:
         if isinstance(x, Tracer):
-            row = x[place]
-            found.append(Tracer(here(), row.value, weak=x.weak))
+            row = Tracer(here(), x[place].value, weak=x.weak)
+            if _is_pythons_int(row):
+                here().from_lists[row.value] = Dim.const(1)
+            found.append(row)
         else:
             found.append(x)
     return unflatten(structure, found)
+
+
+def _is_pythons_int(x: Any) -> bool:
+    return isinstance(x, Tracer) and x.weak and not x.dims and x.row is I64
 
 
 def as_array(held: Counted) -> Tracer:

@@ -8,7 +8,7 @@ of constants alone. What is computed of elements of arrays is NumPy's, and wraps
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -23,7 +23,7 @@ from mlc.dialects.tensor.elementwise import NegOp
 from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.dialects.tensor.rounding import AbsOp
 from mlc.frontend.errors import SpecialiseSignal
-from mlc.frontend.staging.magnitudes import RULES, grown
+from mlc.frontend.staging.magnitudes import RULES, USUAL, grown
 from mlc.frontend.trace.paths import Guard
 from mlc.frontend.trace.trace import Trace
 from mlc.lazy_dataclass import dataclass
@@ -70,7 +70,7 @@ def limited(trace: Trace) -> dict[str, int]:
         return {}
     blocks = [trace.block, *(f.body.block for f in trace.private)]
     try:
-        found = largest(blocks, numbers, trace.symbols)
+        found = largest(blocks, numbers, trace.symbols, trace.into_lists, trace.from_lists)
     except LeavesError as error:
         because = f"whether an int of Python's made of {error} stays within 64 bits"
         symbols = error.names & set(trace.symbols)
@@ -88,17 +88,22 @@ def limited(trace: Trace) -> dict[str, int]:
 
 
 def largest(
-    blocks: Iterable[Block], numbers: Mapping[SSAValue, str], sizes: Iterable[str]
+    blocks: Iterable[Block],
+    numbers: Mapping[SSAValue, str],
+    sizes: Iterable[str],
+    into: Collection[SSAValue] = (),
+    given: Mapping[SSAValue, Dim] | None = None,
 ) -> dict[str, int]:
     """
     How large each of those may be that must not be as large as any. `numbers`: ints among the
-    arguments, by their values; `sizes`: symbols. Raises LeavesError where not even sixteen fits.
+    arguments, by their values; `sizes`: symbols; `into`, `given`: what lists get and give. Raises
+    LeavesError where not even sixteen fits.
     """
     ends = dict.fromkeys(numbers.values(), END - 1) | dict.fromkeys(sizes, USUAL_SIZE)
     found: dict[str, int] = {}
     held = list(blocks)
     while True:
-        followed = _Followed(ends)
+        followed = _Followed(ends, into, given or {})
         known = {value: Known(ends[name], frozenset({name})) for value, name in numbers.items()}
         try:
             for block in held:
@@ -116,8 +121,10 @@ def largest(
 class _Followed:
     """The numbers of a program, from its beginning to its end."""
 
-    def __init__(self, ends: Mapping[str, int]) -> None:
-        self.ends = ends
+    def __init__(
+        self, ends: Mapping[str, int], into: Collection[SSAValue], given: Mapping[SSAValue, Dim]
+    ) -> None:
+        self.ends, self.into, self.given = ends, into, given
         self.run = 0
 
     def block(self, block: Block, known: dict[SSAValue, Known]) -> None:
@@ -136,6 +143,9 @@ class _Followed:
                         self.block(inner, dict(known))
                     if (found := self._number(op, known)) is not None:
                         known[op.results[0]] = _within(found)
+        for x in self.into:
+            if x in known and known[x].most > USUAL and known[x].names:
+                raise LeavesError(known[x].names)
 
     def _number(self, op: Operation, known: Mapping[SSAValue, Known]) -> Known | None:
         if not isinstance(op, TensorOp) or len(op.results) != 1:
@@ -143,6 +153,8 @@ class _Followed:
         value = op.results[0]
         if shape_of(value.type) or element_dtype(value) is not I64:
             return None
+        if value in self.given:
+            return Known(USUAL * self._size(self.given[value]), frozenset(self.ends))
         if isinstance(op, ConstantOp):
             return Known(abs(int(op.array()[()])), frozenset())
         if isinstance(op, SizeOp):
@@ -296,7 +308,7 @@ def _straight(steps: Sequence[Mapping[SSAValue, Known]], rest: int) -> dict[SSAV
 
 
 def _constant(op: AndOp | ModOp) -> int | None:
-    """A number that is not negative, and which what masks it, or is divided by it, does not exceed."""
+    """A mask or divisor that is not negative, which the result does not exceed."""
     masks = op.operands if isinstance(op, AndOp) else op.operands[1:]
     found = [int(x.owner.array()[()]) for x in masks if isinstance(x.owner, ConstantOp)]
     return next((n for n in found if n >= 0), None)

@@ -17,8 +17,7 @@ from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
 MOST = 2**30
-"""Above it an int is no number of trips or elements; products of two, and sums of so many, are within 64
-bits."""
+"""Above it an int is no number of trips or elements; products of two are within 64 bits."""
 
 
 @dataclass

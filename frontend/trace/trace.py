@@ -123,6 +123,9 @@ class Trace:
         self.as_sizes: Mapping[Hashable, AsSize] = {}  # numbers from outside that are sizes
         self.numbers_from: dict[str, Path] = {}  # the ways to numbers that are sizes, by symbol
         self.limits_of: Mapping[str, int] = {}  # how large ints from outside are, by name
+        # numbers of Python's that lists whose length only the program knows get, and give
+        self.into_lists: set[SSAValue] = set()
+        self.from_lists: dict[SSAValue, Dim] = {}  # with how many there may be
         self.weak_arguments: list[Tracer] = []  # that are Python's numbers
         self.integers: dict[str, tuple[Path, int]] = {}  # arguments that are Python ints, by name
         self.made: list[weakref.ref[Value]] = []

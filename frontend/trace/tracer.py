@@ -486,13 +486,13 @@ _several("transpose")
 _NDARRAY_NAMES = frozenset(name for name in dir(np.ndarray) if not name.startswith("_"))
 
 
-def _missing(self: Tracer, name: str) -> NoReturn:
+def _missing(self: Tracer, name: str) -> Any:
     if name in _NDARRAY_NAMES:
         raise located(
             NotSupportedError,
             f"ndarray.{name} is not supported yet on traced arrays; see mlc.numpy for what is.",
         )
-    raise AttributeError(f"'Tracer' object (a traced array) has no attribute {name!r}")
+    return _names().attribute_of(self, name)
 
 
 Tracer.__getattr__ = _missing  # pyright: ignore[reportAttributeAccessIssue]
