@@ -370,7 +370,7 @@ EXACT: dict[str, tuple[Callable[..., Any], Sequence[int], int]] = {
     "masked": (masked, (3, 5, 100, 1000), 2),
     "remainders": (remainders, (3, 5, 100, 1000), 2),
     "listed": (product_of_list, (3, 5, 20, 21, 30), 6),
-    "sum listed": (sum_of_list, (3, 5, 500, 1000, 1500), 4),
+    "sum listed": (sum_of_list, (3, 5, 16, 100, 120), 5),
     "sum of a list": (lambda n: sum([i**4 for i in range(n)]), (3, 5, 40, 9000), 4),
 }
 

@@ -65,9 +65,9 @@ def _size_beside(value: SSAValue, dtype: DType) -> int:
     if not isinstance(value.owner, SizeOp):
         raise SpecialiseSignal(frozenset(), symbols, because)
     dim = value.owner.dim
-    if dtype.bytes < 8 and not is_natural(Dim.const(dtype.highest) - dim, because):
+    if dtype.bytes < 8 and not is_natural(Dim.const(int(dtype.highest)) - dim, because):
         return 1
-    return 0 if is_natural(dim - dtype.lowest, because) else -1
+    return 0 if is_natural(dim - int(dtype.lowest), because) else -1
 
 
 def _symbols_in(value: SSAValue, depth: int) -> frozenset[str] | None:
@@ -80,4 +80,5 @@ def _symbols_in(value: SSAValue, depth: int) -> frozenset[str] | None:
     if not depth or not isinstance(op, Elementwise):
         return None
     parts = [_symbols_in(x, depth - 1) for x in op.operands]
-    return None if None in parts else frozenset().union(*(x for x in parts if x is not None))
+    known = [x for x in parts if x is not None]
+    return frozenset[str]().union(*known) if len(known) == len(parts) else None

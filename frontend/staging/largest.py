@@ -315,7 +315,7 @@ def _constant(op: AndOp | ModOp) -> int | None:
 
 
 def _names(found: Iterable[Known]) -> frozenset[str]:
-    return frozenset().union(*(x.names for x in found))
+    return frozenset[str]().union(*(x.names for x in found))
 
 
 def _within(found: Known) -> Known:
