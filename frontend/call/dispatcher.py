@@ -338,7 +338,7 @@ class Dispatcher:
             varying=self.changing.inputs,
             as_sizes=self.changing.as_sizes,
             limits=self.changing.limits,
-            sizes=match_sizes(call, shapes),
+            sizes=self.policy.chosen_sizes(call, shapes),
         )
         self.changing.limit(program.limits)
         typical = typical_sizes(self.settings.typical, call, shapes)

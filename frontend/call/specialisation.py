@@ -153,6 +153,12 @@ class Policy:
             groups[(size,)] = Dim.symbol(_symbol_name(leaf.name, axis, taken))
         return groups[(size,)]
 
+    def chosen_sizes(self, call: Call, shapes: Sequence[Shape]) -> dict[str, int]:
+        """What the symbols that are not the user's are in a call."""
+        given = self._explicit_symbols(call)
+        sizes = match_sizes(call, shapes) or {}
+        return {symbol: size for symbol, size in sizes.items() if symbol not in given}
+
     def _explicit_symbols(self, call: Call) -> set[str]:
         found: set[str] = set()
         for leaf in call.leaves:

@@ -66,14 +66,14 @@ def limited(trace: Trace) -> dict[str, int]:
         if x.origins and x.is_made_in([trace.block]) and x.origins <= trace.integers.keys():
             (name,) = x.origins
             numbers[x.value] = name
-    if not (numbers or trace.symbols):
+    if not (numbers or trace.sizes):
         return {}
     blocks = [trace.block, *(f.body.block for f in trace.private)]
     try:
-        found = largest(blocks, numbers, trace.symbols, trace.into_lists, trace.from_lists)
+        found = largest(blocks, numbers, trace.sizes, trace.into_lists, trace.from_lists)
     except LeavesError as error:
         because = f"whether an int of Python's made of {error} stays within 64 bits"
-        symbols = error.names & set(trace.symbols)
+        symbols = error.names & trace.sizes.keys()
         raise SpecialiseSignal(error.names - symbols, symbols, because) from None
     for name, most in found.items():
         if name in trace.integers:
