@@ -280,7 +280,7 @@ class Dispatcher:
                 shapes, because = static_shapes(call), OUTSIDE_ASSUMPTIONS
             try:
                 program = self.trace(call, shapes)
-                if program.is_outside:
+                if program.ints.is_outside:
                     continue
                 if program.assumptions_hold(match_sizes(call, shapes) or {}, call.values):
                     return call, program, shapes, because
@@ -340,7 +340,7 @@ class Dispatcher:
             limits=self.changing.limits,
             sizes=self.policy.chosen_sizes(call, shapes),
         )
-        self.changing.limit(program.limits)
+        self.changing.limit(program.ints.limits)
         typical = typical_sizes(self.settings.typical, call, shapes)
         if named := {name: typical[name] for name in typical if name in symbols}:
             program.module.attributes[TYPICAL] = typical_attribute(named)
@@ -426,9 +426,9 @@ class Dispatcher:
             shapes = self.policy.declared(call) if by_policy else static_shapes(call)
             try:
                 program = self.trace(call, shapes)
-                if not program.is_outside:
+                if not program.ints.is_outside:
                     return call, program, shapes, "reference"
-                forced |= program.limits.keys()
+                forced |= program.ints.limits.keys()
             except MlcError:
                 if self.policy.dynamic is not True or shapes == static_shapes(call):
                     raise

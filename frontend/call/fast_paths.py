@@ -200,9 +200,9 @@ class _Writer:
                 if dim.single_symbol in needed:
                     needed.discard(str(dim))
                     lines.append(f"{_local(str(dim))} = a{k}.shape[{axis}]")
-        for symbol in sorted(needed & self.program.numbers.keys()):
+        for symbol in sorted(needed & self.program.ints.ways.keys()):
             needed.discard(symbol)
-            way = self.program.numbers[symbol].source(self.constants)
+            way = self.program.ints.ways[symbol].source(self.constants)
             lines.append(f"{_local(symbol)} = {way}")
         if needed:
             return None

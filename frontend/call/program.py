@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -78,6 +78,24 @@ class ResultLeaf:
         return 0 if self.kind == "constant" else self.count
 
 
+@dataclass(frozen=True)
+class Ints:
+    """Ints of Python's from outside."""
+
+    ways: Mapping[str, Path]  # to those that are sizes, by symbol
+    limits: Mapping[str, int]  # how large those are that the program takes, by name or symbol
+    is_outside: bool  # whether those for which it was traced are larger
+
+    @staticmethod
+    def of(trace: Trace) -> Ints:
+        """Those of a program that is traced. Raises SpecialiseSignal."""
+        limits = limited(trace)
+        values = {name: value for name, (_, value) in trace.ints.known.items()}
+        values |= {name: trace.ints.sizes[name] for name in trace.ints.ways}
+        outside = any(abs(values.get(name, 0)) > most for name, most in limits.items())
+        return Ints(dict(trace.ints.ways), limits, outside)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Program:
     """A traced function."""
@@ -91,9 +109,7 @@ class Program:
     hidden_types: tuple[tuple[object, ...] | None, ...]
     guards: tuple[Guard, ...]
     assumptions: tuple[Assumption, ...]
-    numbers: Mapping[str, Path]  # the ways to ints that are sizes, by symbol
-    limits: Mapping[str, int]  # how large ints are that it takes, by name or symbol
-    is_outside: bool  # whether those for which it was traced are larger
+    ints: Ints
     structure: Structure
     results: tuple[ResultLeaf, ...]
     written: tuple[int, ...]  # argument leaves that the function writes to: the last results
@@ -132,9 +148,9 @@ class Program:
 
     def assumptions_hold(self, sizes: Mapping[str, int], values: Sequence[object]) -> bool:
         """Whether the symbols' values are such as tracing relied on."""
-        if self.numbers and self.assumptions:
+        if self.ints.ways and self.assumptions:
             try:
-                read = {symbol: path.read(values) for symbol, path in self.numbers.items()}
+                read = {symbol: path.read(values) for symbol, path in self.ints.ways.items()}
             except (LookupError, AttributeError, ValueError, TypeError):
                 return False
             if any(type(number) is not int for number in read.values()):
@@ -220,8 +236,8 @@ def trace_program(
     """
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
-    trace.varying, trace.sizes, trace.fatal = dict(varying or {}), sizes or {}, fatal
-    trace.as_sizes, trace.limits_of = as_sizes or {}, limits or {}
+    trace.ints.varying, trace.ints.sizes, trace.fatal = dict(varying or {}), sizes or {}, fatal
+    trace.ints.as_sizes, trace.ints.limits = as_sizes or {}, limits or {}
     made, site = trace.made, definition_of(function)
     try:
         with tracing(trace), errors_released(trace):
@@ -230,8 +246,10 @@ def trace_program(
         program = None
     except Exception as error:
         program, found = None, fatal_error(error)
-        open_ = trace.symbols or trace.varying or (trace.limits and type(error) is not DTypeError)
-        refused = (isinstance(error, MlcError) and open_) or trace.numbers_from
+        open_ = (
+            trace.symbols or trace.ints.varying or (trace.limits and type(error) is not DTypeError)
+        )
+        refused = (isinstance(error, MlcError) and open_) or trace.ints.ways
         if found is None or found in fatal or refused:
             raise  # one for these sizes and numbers alone may not; what is counted is of one dtype
         fatal |= {found}
@@ -264,13 +282,7 @@ def _traced(
     _check_shapes(call, leaves, given_dims)
     groups = donated_leaves(call, () if catches(trace) else donated, parameters.names)
     given = _donations(call, leaves, groups, structure, results, ssa)
-    written = tuple(
-        k
-        for k in inputs
-        if leaves[k].version
-        and (leaves[k].ndim or is_array(call.leaves[k].given))
-        and k not in given.result_of
-    )
+    written = tuple(k for k in _written(call, leaves, inputs) if k not in given.result_of)
     stores = stored(trace, ssa)
     outcome = concluded(trace, ssa, [leaves[k].value for k in written])
     in_place = {number: k for k, number in given.result_of.items()} | {
@@ -281,7 +293,7 @@ def _traced(
     places = {inputs.index(k): number for number, k in in_place.items()}
     guard_apart(trace)
     counted = with_sizes(trace, ssa)
-    limits = limited(trace)
+    ints = Ints.of(trace)  # before it is finished
     module = trace.finish(ssa, numerics=numerics, donated=places, names=names_of(function))
     entry_function(module).location = _location(function)
     plain = not (written or counted or outcome or stores) and _is_plain(structure, results)
@@ -295,9 +307,7 @@ def _traced(
         hidden_types=_hidden_types(trace),
         guards=tuple(trace.guards.values()),
         assumptions=tuple(trace.assumptions),
-        numbers=dict(trace.numbers_from),
-        limits=limits,
-        is_outside=_is_outside(trace, limits),
+        ints=ints,
         structure=structure,
         results=tuple(results),
         written=written,
@@ -313,19 +323,18 @@ def _traced(
     )
 
 
-def _is_outside(trace: Trace, limits: Mapping[str, int]) -> bool:
-    """Whether an int of this call is larger than the program takes."""
-    values = {name: value for name, (_, value) in trace.integers.items()}
-    values |= {name: trace.sizes[name] for name in trace.numbers_from}
-    return any(abs(values.get(name, 0)) > most for name, most in limits.items())
-
-
 def _may_run_as_python(function: Callable[..., Any], call: Call) -> bool:
     """Whether Python computes the same: not a derivative or a grid's kernel, nor on a GPU."""
     here = all(leaf.kind != "array" or is_array(leaf.value) for leaf in call.leaves)
     inner: object = getattr(function, "__func__", function)
     maker: Any = inner if isinstance(inner, FunctionType) else type(inner)
     return here and not (maker.__module__ or "").startswith("mlc.")
+
+
+def _written(call: Call, leaves: Sequence[Any], inputs: Sequence[int]) -> Iterator[int]:
+    """The argument leaves that are written: arrays, of no axes too."""
+    arrays = (k for k in inputs if leaves[k].ndim or is_array(call.leaves[k].given))
+    return (k for k in arrays if leaves[k].version)
 
 
 def _written_at(leaves: Sequence[Any], inputs: Sequence[int]) -> dict[int, Site]:

@@ -67,7 +67,7 @@ def _remember(
     if parts is None:
         if isinstance(value, Tracer) and value.origins & numbers.keys():
             (name,) = value.origins
-            value.owner.integers[name] = path, numbers[name]
+            value.owner.ints.known[name] = path, numbers[name]
         if isinstance(value, SymbolicDim):
             leaf = sizes[str(value.dim)]
             assert leaf.number is not None

@@ -50,7 +50,7 @@ def traced_arguments(
             row = F64 if kind == "float" else I64
             value = trace.argument(leaf.name, row, ())
             leaves.append(Tracer(trace, value, weak=True, origins=frozenset({leaf.name})))
-            trace.weak_arguments.append(leaves[-1])
+            trace.ints.arguments.append(leaves[-1])
         else:
             unit = leaf.value.unit if leaf.kind == "spec" else ""
             value = trace.argument(leaf.name, row_of(leaf), shape, layout=leaf.layout, unit=unit)

@@ -35,10 +35,10 @@ def beside(x: Tracer, dtype: DType) -> int:
         return _size_beside(value, dtype)
     name = next(iter(x.origins))
     own = isinstance(value, BlockArgument) and value.block is trace.block
-    if not own or name not in trace.integers:
+    if not own or name not in trace.ints.known:
         because = f"whether {' and '.join(sorted(x.origins))} gives what {dtype.numpy} can hold"
         raise SpecialiseSignal(x.origins, frozenset(), because)
-    path, found = trace.integers[name]
+    path, found = trace.ints.known[name]
     side = (found > dtype.highest) - (found < dtype.lowest)
     lowest, highest = dtype.lowest, dtype.highest
     if side:
@@ -51,15 +51,15 @@ def beside(x: Tracer, dtype: DType) -> int:
 def number_of(x: Tracer) -> int:
     """What a number from outside is in the call for which the function is traced."""
     if x.origins:
-        return here().integers[next(iter(x.origins))][1]
+        return here().ints.known[next(iter(x.origins))][1]
     assert isinstance(x.value.owner, SizeOp)
-    return x.value.owner.dim.evaluate(here().sizes)
+    return x.value.owner.dim.evaluate(here().ints.sizes)
 
 
 def _size_beside(value: SSAValue, dtype: DType) -> int:
     """As `beside`, of a number that is computed of sizes; of others that is not known."""
     symbols = _symbols_in(value, DEPTH)
-    if not symbols or not symbols <= here().sizes.keys():
+    if not symbols or not symbols <= here().ints.sizes.keys():
         return 0
     because = f"whether a size gives what {dtype.numpy} can hold"
     if not isinstance(value.owner, SizeOp):

@@ -297,7 +297,7 @@ def appended(held: Counted, element: Any) -> Counted:
     """With an element behind them."""
     held = fitting(held, Layout.of(element), Dim.const(1))
     place, count = next_place(held)
-    here().into_lists.update(x.value for x in flatten(element)[0] if _is_pythons_int(x))
+    here().ints.into_lists.update(x.value for x in flatten(element)[0] if _is_pythons_int(x))
     return overwritten(held, place, count, element)
 
 
@@ -394,7 +394,7 @@ def element(held: Counted, place: Any) -> Any:
         if isinstance(x, Tracer):
             row = Tracer(here(), x[place].value, weak=x.weak)
             if _is_pythons_int(row):
-                here().from_lists[row.value] = Dim.const(1)
+                here().ints.from_lists[row.value] = Dim.const(1)
             found.append(row)
         else:
             found.append(x)

@@ -62,25 +62,27 @@ def limited(trace: Trace) -> dict[str, int]:
     for no larger ones. Raises SpecialiseSignal where it must be for one value.
     """
     numbers: dict[SSAValue, str] = {}
-    for x in (*trace.weak_arguments, *trace.arrays.values()):
-        if x.origins and x.is_made_in([trace.block]) and x.origins <= trace.integers.keys():
+    for x in (*trace.ints.arguments, *trace.arrays.values()):
+        if x.origins and x.is_made_in([trace.block]) and x.origins <= trace.ints.known.keys():
             (name,) = x.origins
             numbers[x.value] = name
-    if not (numbers or trace.sizes):
+    if not (numbers or trace.ints.sizes):
         return {}
     blocks = [trace.block, *(f.body.block for f in trace.private)]
     try:
-        found = largest(blocks, numbers, trace.sizes, trace.into_lists, trace.from_lists)
+        found = largest(
+            blocks, numbers, trace.ints.sizes, trace.ints.into_lists, trace.ints.from_lists
+        )
     except LeavesError as error:
         because = f"whether an int of Python's made of {error} stays within 64 bits"
-        symbols = error.names & trace.sizes.keys()
+        symbols = error.names & trace.ints.sizes.keys()
         raise SpecialiseSignal(error.names - symbols, symbols, because) from None
     for name, most in found.items():
-        if name in trace.integers:
-            new = Guard("range", trace.integers[name][0], (-most, most))
+        if name in trace.ints.known:
+            new = Guard("range", trace.ints.known[name][0], (-most, most))
             trace.guards.setdefault(new.key, new)
-        elif name in trace.numbers_from:
-            new = Guard("range", trace.numbers_from[name], (0, most))
+        elif name in trace.ints.ways:
+            new = Guard("range", trace.ints.ways[name], (0, most))
             trace.guards.setdefault(new.key, new)
         else:
             trace.assume(Dim.const(most) - Dim.symbol(name), f"{name} within {most}")

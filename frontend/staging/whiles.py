@@ -269,11 +269,11 @@ def at_each_trip(test: Body) -> Body:
     @wraps(test)
     def asked() -> Any:
         trace = here()
-        before, trace.asks_sizes = trace.asks_sizes, True
+        before, trace.ints.asks_sizes = trace.ints.asks_sizes, True
         try:
             return test()
         finally:
-            trace.asks_sizes = before
+            trace.ints.asks_sizes = before
 
     return asked
 

@@ -40,10 +40,10 @@ def size_input(path: Path, value: int, number: AsSize) -> SymbolicDim:
     trace, size = here(), Dim.symbol(number.symbol)
     number.value = value
     guard(Guard("range", path, (0, number.most)))
-    if number.symbol not in trace.numbers_from:
+    if number.symbol not in trace.ints.ways:
         array = array_of_size(value)
-        trace.numbers_from[number.symbol] = path
-        trace.sizes = {**trace.sizes, number.symbol: value}
+        trace.ints.ways[number.symbol] = path
+        trace.ints.sizes = {**trace.ints.sizes, number.symbol: value}
         trace.hidden.append(HiddenInput(path.size()))
         trace.hidden_arrays.append(array)
         trace.keep.append(array)

@@ -189,7 +189,7 @@ class SymbolicDim:
         """
         low, high = _known_bounds(difference)
         outcome = _OUTCOMES[symbol](low, high)
-        if outcome is None and (is_bound(difference) or here().asks_sizes):
+        if outcome is None and (is_bound(difference) or here().ints.asks_sizes):
             return getattr(lift_size(self), _METHODS[symbol])(lift_size(other))
         if outcome is None:
             outcome = _relied_on(symbol, difference, f"{self.dim} {symbol} {other}")
@@ -300,7 +300,7 @@ def _relied_on(symbol: str, difference: Dim, because: str) -> bool | None:
     program's. None where the sizes are not known, or so much has been asked that there would be too
     many.
     """
-    sizes = here().sizes
+    sizes = here().ints.sizes
     if not difference.symbols() <= sizes.keys():
         return None
     value = difference.evaluate(sizes)
@@ -318,8 +318,8 @@ def _relied_on(symbol: str, difference: Dim, because: str) -> bool | None:
 def _rely(wanted: Sequence[Dim], because: str) -> bool:
     """Relies on what sizes of this call are like, if there is not too much of it."""
     trace = here()
-    trace.asked += not {a.dim for a in trace.assumptions}.issuperset(wanted)
-    if trace.asked > MOST_ASKED:
+    trace.ints.asked += not {a.dim for a in trace.assumptions}.issuperset(wanted)
+    if trace.ints.asked > MOST_ASKED:
         return False
     for dim in wanted:
         trace.assume(dim, because, decided=True)
@@ -332,8 +332,8 @@ def is_natural(dim: Dim, because: str) -> bool:
     be otherwise in this call.
     """
     trace = here()
-    known = dim.symbols() <= trace.sizes.keys()
-    if known and dim.evaluate(trace.sizes) < 0 and _rely([-dim - 1], because):
+    known = dim.symbols() <= trace.ints.sizes.keys()
+    if known and dim.evaluate(trace.ints.sizes) < 0 and _rely([-dim - 1], because):
         return False
     trace.assume(dim, because, decided=known)
     return True

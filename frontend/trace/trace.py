@@ -39,12 +39,12 @@ from mlc.frontend.errors import (
 from mlc.frontend.trace.bound import BoundSizes
 from mlc.frontend.trace.draws import Draws
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
+from mlc.frontend.trace.python_ints import PythonInts
 from mlc.frontend.trace.source import Site, user_site
 from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from mlc.frontend.staging.journal import Journal
-    from mlc.frontend.trace.size_inputs import AsSize
     from mlc.frontend.trace.symbolic import SymbolicDim
     from mlc.frontend.trace.tracer import Tracer
     from mlc.frontend.trace.value import Value
@@ -103,9 +103,6 @@ class Trace:
         self.argument_names, self.argument_layouts = list[str](), list[str]()
         self.argument_units = list[str]()
         self.symbols: list[str] = []
-        self.sizes: Mapping[str, int] = {}  # of this call, by symbol, where they are known
-        self.asked = 0  # comparisons of sizes on whose outcome the program relies
-        self.asks_sizes = False  # whether sizes are compared at each trip of a loop
         self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
         self.room: Any = None  # for sizes that nothing bounds
         self.bound = BoundSizes(self.scopes, self.symbols, self.limits)
@@ -119,15 +116,7 @@ class Trace:
         self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
         self.keep: list[object] = []  # what the ids above belong to
         self.literal = -1  # arrays of so many elements or fewer are constants of the program
-        self.varying: Mapping[Hashable, str] = {}  # numbers from outside that are inputs
-        self.as_sizes: Mapping[Hashable, AsSize] = {}  # numbers from outside that are sizes
-        self.numbers_from: dict[str, Path] = {}  # the ways to numbers that are sizes, by symbol
-        self.limits_of: Mapping[str, int] = {}  # how large ints from outside are, by name
-        # numbers of Python's that lists whose length only the program knows get, and give
-        self.into_lists: set[SSAValue] = set()
-        self.from_lists: dict[SSAValue, Dim] = {}  # with how many there may be
-        self.weak_arguments: list[Tracer] = []  # that are Python's numbers
-        self.integers: dict[str, tuple[Path, int]] = {}  # arguments that are Python ints, by name
+        self.ints = PythonInts()
         self.made: list[weakref.ref[Value]] = []
         self.unrolled: dict[str, str] = {}  # why loops, by file:line, were traced trip by trip
         self.staging: object = None
