@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Literal
@@ -21,10 +21,11 @@ from mlc.frontend.trace.captures import bare_function, is_users, is_users_functi
 from mlc.frontend.trace.containers import LEAF, Structure, flatten, leaf_names
 from mlc.frontend.trace.kinds import class_of, is_array, is_scalar, is_slice, makes_array
 from mlc.frontend.trace.paths import told_by_equality
+from mlc.frontend.trace.size_inputs import AsSize
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.interop import as_array
 
-Kind = Literal["array", "float", "int", "spec", "static", "opaque"]
+Kind = Literal["array", "float", "int", "size", "spec", "static", "opaque"]
 INT64 = range(-(2**63), 2**63)
 
 
@@ -38,6 +39,7 @@ class Leaf:
     key: Hashable
     given: Any = None  # the caller's object where `value` is made from it
     layout: Layout = "c"
+    number: AsSize | None = None  # of an int that is a size
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -187,8 +189,17 @@ class Parameters:
                 positional.append(value)
         return function(*positional, **named)
 
-    def call(self, values: list[Any], forced_static: set[str]) -> Call:
-        """The leaves of the bound values."""
+    def call(
+        self,
+        values: list[Any],
+        forced_static: set[str],
+        as_sizes: Mapping[Hashable, AsSize] | None = None,
+        limits: Mapping[str, int] | None = None,
+    ) -> Call:
+        """
+        The leaves of the bound values. `as_sizes`: ints that are sizes, by name; `limits`: how
+        large those are that are inputs of a program.
+        """
         structures: list[Structure] = []
         leaves: list[Leaf] = []
         for name, value in zip(self.names, values, strict=True):
@@ -203,13 +214,21 @@ class Parameters:
             structures.append(structure)
             names = (name,) if structure is LEAF else leaf_names(value, name)
             for part_name, part in zip(names, parts, strict=True):
-                forced = part_name in forced_static
-                if forced:
+                number = None if as_sizes is None else as_sizes.get(part_name)
+                if number is not None and number.takes(part):
+                    leaves.append(Leaf(part_name, "size", part, "size", number=number))
+                elif part_name in forced_static:
                     leaves.append(static_leaf(part_name, part))
                 else:
                     device_leaf = _device_leaf(part_name, part) if self.on_gpu else None
-                    leaves.append(device_leaf or leaf_of(part_name, part))
+                    leaf = device_leaf or leaf_of(part_name, part)
+                    large = leaf.kind == "int" and limits and _is_large(leaf, limits)
+                    leaves.append(static_leaf(part_name, part) if large else leaf)
         return Call(values, structures, leaves)
+
+
+def _is_large(leaf: Leaf, limits: Mapping[str, int]) -> bool:
+    return abs(leaf.value) > limits.get(leaf.name, abs(leaf.value))
 
 
 def _defaults_of(function: Any) -> tuple[object, ...]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.typical import ATTRIBUTE as TYPICAL
 from mlc.dialects.typical import typical_attribute
@@ -20,14 +19,15 @@ from mlc.frontend.call.loaded_program import CaughtError, Ready, describe
 from mlc.frontend.call.lowered import Lowered, is_gpu
 from mlc.frontend.call.notebook import users_traceback
 from mlc.frontend.call.program import Program, trace_program
-from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.call.specialisation import (
-    Dynamic,
     Family,
     Policy,
     explain_mismatch,
     match_sizes,
+    static_shapes,
+    symbols_of,
     typical_sizes,
+    with_annotations,
 )
 from mlc.frontend.call.stats import Artifact, Stats
 from mlc.frontend.errors import ConcretizationError, NotSupportedError, SpecialiseSignal
@@ -48,6 +48,9 @@ MAX_CHAIN = 4
 MAX_VARIANTS = 32
 """Programs kept that differ only in values read from outside."""
 
+MAX_ALIKE = 8
+"""Programs of the same symbols, for sizes of which the function does one thing or another."""
+
 MAX_ROUTES = 8
 """Short ways tried before the full dispatch (a miss costs about 0.5 us)."""
 
@@ -65,11 +68,11 @@ class Dispatcher:
         self.parameters: Parameters = Parameters(
             function, settings.static, settings.donate, on_gpu=on_gpu
         )
-        self.policy: Policy = Policy(_with_annotations(self.parameters, settings.dynamic))
+        self.policy: Policy = Policy(with_annotations(self.parameters, settings.dynamic))
         self.families: dict[Hashable, Family] = {}
         self.ready: dict[Hashable, list[Ready]] = {}
         self.forced_static: set[str] = set()
-        self.changing = Changing()
+        self.changing = Changing(symbols_of(self.policy.dynamic))
         self.not_compiled: set[Hashable] = set()
         self.remarks: list[str] = []
         self.artifacts: list[Artifact] = []
@@ -114,7 +117,7 @@ class Dispatcher:
             return access.call(self.function, args, kwargs)
         self.calls += 1
         values = self.parameters.bind(args, kwargs)
-        call = self.parameters.call(values, self.forced_static)
+        call = self.call_of(values)
         self.check(call)
         self.count_copies(call)
         found = self.find(call)
@@ -125,6 +128,11 @@ class Dispatcher:
             return self.function(*args, **kwargs)
         ready, call = found
         return self._run(ready, call, args, kwargs)
+
+    def call_of(self, values: list[Any]) -> Call:
+        """The call, as far as it is known what programs are for."""
+        changing = self.changing
+        return self.parameters.call(values, self.forced_static, changing.as_sizes, changing.limits)
 
     def _run(self, ready: Ready, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call by its program, or by Python where the function may catch what it raises."""
@@ -200,10 +208,16 @@ class Dispatcher:
         """A new program for the call, and the call as that program takes it."""
         with waiting(self.owner.__name__):
             call, program, shapes, because = self.traced(values)
-            key = self.policy.family_key(call)
-            programs = self.ready.setdefault(key, [])
             ready = Ready(program, tuple(shapes))
-            ready.build(self.settings, slow=missing)
+            try:
+                ready.build(self.settings, slow=missing)
+            except MlcError as error:
+                if not self.is_apart(error):
+                    raise
+                ready = None
+        if ready is None:
+            return self.compile(values)
+        programs = self.ready.setdefault(self.policy.family_key(call), [])
         if self.settings.contract is not None:
             self.check_contract(self.settings.contract, ready, call)
         same = [r for r in programs if r.shapes == ready.shapes]
@@ -252,7 +266,9 @@ class Dispatcher:
     def traced(self, values: list[Any]) -> tuple[Call, Program, Sequence[Any], str]:
         """The program for a call, traced again for what tracing found that it must know."""
         while True:
-            call = self.parameters.call(values, self.forced_static)
+            call = self.call_of(values)
+            if self.changing.counts(call):
+                call = self.call_of(values)
             family = self.families.setdefault(self.policy.family_key(call), Family())
             shapes = self.policy.shapes(call, family)
             if (fault := explain_mismatch(call, shapes)) is not None:
@@ -261,16 +277,25 @@ class Dispatcher:
             for ready in self.ready.get(self.policy.family_key(call), ()):
                 self.changing.learn(ready.program.guards, call.values)
             if because is None:
-                shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
+                shapes, because = static_shapes(call), OUTSIDE_ASSUMPTIONS
             try:
                 program = self.trace(call, shapes)
-                if not program.assumptions_hold(match_sizes(call, shapes) or {}):
-                    shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
-                    program = self.trace(call, shapes)
-                return call, program, shapes, because
+                if program.ints.is_outside:
+                    continue
+                if program.assumptions_hold(match_sizes(call, shapes) or {}, call.values):
+                    return call, program, shapes, because
+                shapes, because = static_shapes(call), OUTSIDE_ASSUMPTIONS
+                program = self.trace(call, shapes)
+                if program.assumptions_hold({}, call.values):
+                    return call, program, shapes, because
+                self.is_apart(because)
             except SpecialiseSignal as signal:
                 self.specialise(signal, call, shapes)
-            except MlcError as error:
+            except Exception as error:
+                if self.is_apart(error):
+                    continue
+                if not isinstance(error, MlcError):
+                    raise
                 if self.changing.fix(list(self.changing.inputs.values())):
                     continue
                 if family.static_because is not None or not self.chosen_symbols(call, shapes):
@@ -282,8 +307,19 @@ class Dispatcher:
                 family.static_because = str(error).partition("\n")[0]
                 self.remarks.append(f"each size has its own program: {family.static_because}")
 
+    def is_apart(self, error: Exception | str) -> bool:
+        """Whether an error may be due to a number that was a size: its value is apart."""
+        name = self.changing.failed()
+        if name is None:
+            return False
+        remark = f"a value of {name} has its own program: {str(error).partition(chr(10))[0]}"
+        if remark not in self.remarks:
+            self.remarks.append(remark)
+        return True
+
     def trace(self, call: Call, shapes: Sequence[Any]) -> Program:
         """The program for given shapes."""
+        self.changing.begin()
         symbols = {s for shape in shapes for dim in shape for s in dim.symbols()}
         if symbols and self.settings.peak_bytes is not None:
             raise NotSupportedError(
@@ -301,7 +337,11 @@ class Dispatcher:
             donated=self.settings.donate,
             varying=self.changing.inputs,
             on_gpu=self.parameters.on_gpu,
+            as_sizes=self.changing.as_sizes,
+            limits=self.changing.limits,
+            sizes=self.policy.chosen_sizes(call, shapes),
         )
+        self.changing.limit(program.ints.limits)
         typical = typical_sizes(self.settings.typical, call, shapes)
         if named := {name: typical[name] for name in typical if name in symbols}:
             program.module.attributes[TYPICAL] = typical_attribute(named)
@@ -322,7 +362,8 @@ class Dispatcher:
         programs = self.ready.get(self.policy.family_key(call), [])
         same = [r for r in programs if r.shapes == tuple(shapes)]
         if same and any(r.fits_outside(call) for r in same):
-            return None
+            decided = any(a.decided for r in same for a in r.program.assumptions)
+            return DECIDES_OTHERWISE if decided and len(same) <= MAX_ALIKE else None
         if same:
             changed = ", ".join(same[0].changed(call)) or "captured values"
             return f"changed since the last program: {changed}"
@@ -339,9 +380,10 @@ class Dispatcher:
 
     def specialise(self, signal: Any, call: Call, shapes: Sequence[Any]) -> None:
         """Fixes what tracing asked for; an error where the user wants it dynamic."""
-        if self.changing.fix(signal.arguments):
+        if self.changing.fix(signal.arguments) or self.changing.is_no_size(signal.symbols):
             self.remarks.append(f"specialised: {signal.because}")
             return
+        self.changing.decides({x.name: x.value for x in call.leaves if x.name in signal.arguments})
         before = len(self.forced_static) + len(self.policy.pinned)
         self.forced_static |= signal.arguments
         for leaf, shape in zip(call.leaves, shapes, strict=True):
@@ -382,11 +424,14 @@ class Dispatcher:
         by_policy = True  # sizes of specs that `dynamic=True` would have vary do so
         while True:
             call = self.parameters.call(values, forced)
-            shapes = self.policy.declared(call) if by_policy else _static_shapes(call)
+            shapes = self.policy.declared(call) if by_policy else static_shapes(call)
             try:
-                return call, self.trace(call, shapes), shapes, "reference"
+                program = self.trace(call, shapes)
+                if not program.ints.is_outside:
+                    return call, program, shapes, "reference"
+                forced |= program.ints.limits.keys()
             except MlcError:
-                if self.policy.dynamic is not True or shapes == _static_shapes(call):
+                if self.policy.dynamic is not True or shapes == static_shapes(call):
                     raise
                 by_policy = False
             except SpecialiseSignal as signal:
@@ -423,30 +468,5 @@ class Dispatcher:
         )
 
 
+DECIDES_OTHERWISE = "sizes for which the function decides otherwise"
 OUTSIDE_ASSUMPTIONS = "sizes outside what the symbolic program assumes"
-
-
-def _static_shapes(call: Call) -> list[Any]:
-    """The sizes of this call; those of a `TensorSpec` as the user gave them."""
-    return [
-        leaf.value.dims if leaf.kind == "spec" else tuple(Dim.const(size) for size in leaf.shape)
-        for leaf in call.leaves
-    ]
-
-
-def _with_annotations(parameters: Parameters, dynamic: Dynamic) -> Dynamic:
-    """`dynamic` with the symbols that parameters' `TensorSpec` annotations name."""
-    if isinstance(dynamic, bool) and dynamic:
-        return True
-    given = (
-        {} if isinstance(dynamic, bool) else {name: dict(axes) for name, axes in dynamic.items()}
-    )
-    for parameter in parameters.parameters:
-        annotation: object = parameter.annotation
-        if isinstance(annotation, TensorSpec):
-            symbolic = {
-                k: str(dim) for k, dim in enumerate(annotation.dims) if dim.constant is None
-            }
-            if symbolic:
-                given.setdefault(parameter.name, symbolic)
-    return given or False

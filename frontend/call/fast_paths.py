@@ -163,7 +163,7 @@ class _Writer:
                     f"if not (a{position} is {fixed} or {same}(a{position}, {fixed}){either}):"
                     " return MISS"
                 )
-            elif leaf.kind == "opaque":
+            elif leaf.kind in ("opaque", "size"):
                 lines.append(self._only(f"a{position}", leaf.value))
             elif is_scalar(given := leaf.given):  # entries take arrays
                 lines.append(self._only(f"a{position}", given))
@@ -200,6 +200,10 @@ class _Writer:
                 if dim.single_symbol in needed:
                     needed.discard(str(dim))
                     lines.append(f"{_local(str(dim))} = a{k}.shape[{axis}]")
+        for symbol in sorted(needed & self.program.ints.ways.keys()):
+            needed.discard(symbol)
+            way = self.program.ints.ways[symbol].source(self.constants)
+            lines.append(f"{_local(symbol)} = {way}")
         if needed:
             return None
         for assumption in self.program.assumptions:

@@ -113,7 +113,8 @@ class Ready:
         sizes = match_sizes(call, self.shapes)
         if sizes is None:
             return False
-        return self.program.assumptions_hold(sizes) and self.program.fits_outside(call.values)
+        held = self.program.assumptions_hold(sizes, call.values)
+        return held and self.program.fits_outside(call.values)
 
     def fits_outside(self, call: Call) -> bool:
         """Whether what the program reads from outside is as it was."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -15,38 +15,37 @@ from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnknownLoc
 from xdsl.ir import SSAValue
 
 from mlc.cached_property import cached_property
-from mlc.dialects.dims import Dim, Shape
-from mlc.dialects.dtypes import F64, I64
+from mlc.dialects.dims import Shape
 from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.program import entry_function
-from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
-from mlc.frontend.call.arguments import Call, Parameters, addressable, row_of
+from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
+from mlc.frontend.call.arguments import Call, Parameters, addressable
 from mlc.frontend.call.counted import Axes, room, with_sizes
 from mlc.frontend.call.donation import Donations, donated_leaves, matched
-from mlc.frontend.call.remembered import guard_apart, remember_objects
+from mlc.frontend.call.remembered import guard_apart
+from mlc.frontend.call.traced_arguments import rebuilt_arguments, spec_parts, traced_arguments
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.exits import Fatal, fatal_error, value_of
 from mlc.frontend.staging.joins import RAISED, Undecided
+from mlc.frontend.staging.largest import limited
 from mlc.frontend.staging.variants import narrowed
 from mlc.frontend.trace import access
 from mlc.frontend.trace.captures import is_constant, is_iterator, used_up
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import (
-    Made,
     Structure,
-    first_places,
     flatten,
-    rebuilt_like,
     unflatten,
 )
 from mlc.frontend.trace.deferred import Chosen, Found, recipe_of, with_choices
 from mlc.frontend.trace.effects import Outcome, catches, concluded, may_begin_again
-from mlc.frontend.trace.kinds import is_array, is_one_of, is_scalar
+from mlc.frontend.trace.kinds import is_array, is_one_of
 from mlc.frontend.trace.leaks import check_released, errors_released
 from mlc.frontend.trace.objects import comes_from_outside, drained
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.program_sizes import Room
+from mlc.frontend.trace.size_inputs import AsSize
 from mlc.frontend.trace.source import Site, definition_of
 from mlc.frontend.trace.stored import Stored, stored
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -79,6 +78,24 @@ class ResultLeaf:
         return 0 if self.kind == "constant" else self.count
 
 
+@dataclass(frozen=True)
+class Ints:
+    """Ints of Python's from outside."""
+
+    ways: Mapping[str, Path]  # to those that are sizes, by symbol
+    limits: Mapping[str, int]  # how large those are that the program takes, by name or symbol
+    is_outside: bool  # whether those for which it was traced are larger
+
+    @staticmethod
+    def of(trace: Trace) -> Ints:
+        """Those of a program that is traced. Raises SpecialiseSignal."""
+        limits = limited(trace)
+        values = {name: value for name, (_, value) in trace.ints.known.items()}
+        values |= {name: trace.ints.sizes[name] for name in trace.ints.ways}
+        outside = any(abs(values.get(name, 0)) > most for name, most in limits.items())
+        return Ints(dict(trace.ints.ways), limits, outside)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Program:
     """A traced function."""
@@ -88,10 +105,11 @@ class Program:
     signature: EntrySignature
     inputs: tuple[int, ...]  # the argument leaf of each explicit input
     hidden: tuple[HiddenInput, ...]
-    # dtype, shape and layout of each; None of what has room, which grows
+    # dtype, shape and layout of each; None of one whose size is a symbol: room, or a number
     hidden_types: tuple[tuple[object, ...] | None, ...]
     guards: tuple[Guard, ...]
     assumptions: tuple[Assumption, ...]
+    ints: Ints
     structure: Structure
     results: tuple[ResultLeaf, ...]
     written: tuple[int, ...]  # argument leaves that the function writes to: the last results
@@ -128,8 +146,16 @@ class Program:
         guarded = any(guard.kind != "module" for guard in self.guards)
         return not (self.hidden or guarded or self.assumptions)
 
-    def assumptions_hold(self, sizes: Mapping[str, int]) -> bool:
+    def assumptions_hold(self, sizes: Mapping[str, int], values: Sequence[object]) -> bool:
         """Whether the symbols' values are such as tracing relied on."""
+        if self.ints.ways and self.assumptions:
+            try:
+                read = {symbol: path.read(values) for symbol, path in self.ints.ways.items()}
+            except (LookupError, AttributeError, ValueError, TypeError):
+                return False
+            if any(type(number) is not int for number in read.values()):
+                return False
+            sizes = {**sizes, **read}
         return all(
             a.dim.evaluate(sizes) >= 0 for a in self.assumptions if a.dim.symbols() <= sizes.keys()
         )
@@ -176,8 +202,11 @@ def _returned_leaf(leaf: ResultLeaf, values: Any, held: Any, made: dict[int, Any
 
 
 def _hidden_types(trace: Trace) -> tuple[tuple[object, ...] | None, ...]:
-    grows = None if trace.room is None else trace.room.array
-    return tuple(None if x is grows else _hidden_type(x) for x in trace.hidden_arrays)
+    dims = [trace.arrays[id(x)].dims for x in trace.hidden_arrays]
+    return tuple(
+        _hidden_type(x) if all(d.constant is not None for d in shape) else None
+        for x, shape in zip(trace.hidden_arrays, dims, strict=True)
+    )
 
 
 def _hidden_type(array: NDArray[Any]) -> tuple[object, ...]:
@@ -194,16 +223,23 @@ def trace_program(
     numerics: str,
     donated: Sequence[str] = (),
     varying: Mapping[Hashable, str] | None = None,
+    as_sizes: Mapping[Hashable, AsSize] | None = None,
+    limits: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int] | None = None,
     fatal: frozenset[Fatal] = frozenset(),
     on_gpu: bool = False,
 ) -> Program:
     """
-    The program of one call, whose array leaves have the given (perhaps symbolic) shapes. `fatal`:
-    errors that tracing has ended with, which the program raises.
+    The program of one call, whose array leaves have the given (perhaps symbolic) shapes. `sizes`:
+    what the symbols are in this call, if that is known; `as_sizes`: numbers that are sizes;
+    `limits`: how large others are at most. `fatal`: errors that tracing has ended with, which the
+    program raises.
     """
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
-    trace.varying, trace.fatal, trace.on_gpu = dict(varying or {}), fatal, on_gpu
+    trace.ints.varying, trace.ints.sizes, trace.fatal = dict(varying or {}), sizes or {}, fatal
+    trace.ints.as_sizes, trace.ints.limits = as_sizes or {}, limits or {}
+    trace.on_gpu = on_gpu
     made, site = trace.made, definition_of(function)
     try:
         with tracing(trace), errors_released(trace):
@@ -212,15 +248,19 @@ def trace_program(
         program = None
     except Exception as error:
         program, found = None, fatal_error(error)
-        open_ = trace.symbols or trace.varying or (trace.limits and type(error) is not DTypeError)
-        if found is None or found in fatal or (isinstance(error, MlcError) and open_):
+        open_ = (
+            trace.symbols or trace.ints.varying or (trace.limits and type(error) is not DTypeError)
+        )
+        refused = (isinstance(error, MlcError) and open_) or trace.ints.ways
+        if found is None or found in fatal or refused:
             raise  # one for these sizes and numbers alone may not; what is counted is of one dtype
         fatal |= {found}
     del trace
     if program is None:
         return trace_program(
             function, name, parameters, call, shapes,
-            numerics=numerics, donated=donated, varying=varying, fatal=fatal, on_gpu=on_gpu,
+            numerics=numerics, donated=donated, varying=varying, as_sizes=as_sizes, limits=limits,
+            sizes=sizes, fatal=fatal, on_gpu=on_gpu,
         )  # fmt: skip
     check_released(made, site)
     return replace(program, trace_s=time.perf_counter() - begin)
@@ -236,21 +276,15 @@ def _traced(
     donated: Sequence[str],
 ) -> Program:
     """The program, while its trace is the current one."""
-    leaves, specs, inputs = _arguments(trace, call, shapes, apart=bool(donated))
-    values = _rebuilt_arguments(trace, call, leaves, parameters, function)
+    leaves, specs, inputs = traced_arguments(trace, call, shapes, apart=bool(donated))
+    values = rebuilt_arguments(trace, call, leaves, parameters, function)
     given_dims = {k: leaves[k].dims for k in inputs}
     returned, structure = flatten(_returned(function, parameters, values))
     results, ssa = _results(trace, returned)
     _check_shapes(call, leaves, given_dims)
     groups = donated_leaves(call, () if catches(trace) else donated, parameters.names)
     given = _donations(call, leaves, groups, structure, results, ssa)
-    written = tuple(
-        k
-        for k in inputs
-        if leaves[k].version
-        and (leaves[k].ndim or is_array(call.leaves[k].given))
-        and k not in given.result_of
-    )
+    written = tuple(k for k in _written(call, leaves, inputs) if k not in given.result_of)
     stores = stored(trace, ssa)
     outcome = concluded(trace, ssa, [leaves[k].value for k in written])
     in_place = {number: k for k, number in given.result_of.items()} | {
@@ -261,6 +295,7 @@ def _traced(
     places = {inputs.index(k): number for number, k in in_place.items()}
     guard_apart(trace)
     counted = with_sizes(trace, ssa)
+    ints = Ints.of(trace)  # before it is finished
     module = trace.finish(ssa, numerics=numerics, donated=places, names=names_of(function))
     entry_function(module).location = _location(function)
     plain = not (written or counted or outcome or stores) and _is_plain(structure, results)
@@ -274,6 +309,7 @@ def _traced(
         hidden_types=_hidden_types(trace),
         guards=tuple(trace.guards.values()),
         assumptions=tuple(trace.assumptions),
+        ints=ints,
         structure=structure,
         results=tuple(results),
         written=written,
@@ -295,6 +331,12 @@ def _may_run_as_python(function: Callable[..., Any], call: Call) -> bool:
     inner: object = getattr(function, "__func__", function)
     maker: Any = inner if isinstance(inner, FunctionType) else type(inner)
     return here and not (maker.__module__ or "").startswith("mlc.")
+
+
+def _written(call: Call, leaves: Sequence[Any], inputs: Sequence[int]) -> Iterator[int]:
+    """The argument leaves that are written: arrays, of no axes too."""
+    arrays = (k for k in inputs if leaves[k].ndim or is_array(call.leaves[k].given))
+    return (k for k in arrays if leaves[k].version)
 
 
 def _written_at(leaves: Sequence[Any], inputs: Sequence[int]) -> dict[int, Site]:
@@ -339,7 +381,7 @@ def _entry_signature(
     returns_tuple: bool | None,
 ) -> EntrySignature:
     """`specs`: of the explicit inputs; `places`: the result that replaces an argument."""
-    hidden = [ArgSpec("array", *_spec_parts(trace.arrays[id(a)])) for a in trace.hidden_arrays]
+    hidden = [ArgSpec("array", *spec_parts(trace.arrays[id(a)])) for a in trace.hidden_arrays]
     alias_of = {result: argument for argument, result in places.items()}
     return EntrySignature(
         args=tuple(
@@ -350,7 +392,7 @@ def _entry_signature(
         ),
         results=tuple(
             ResultSpec(dtype, room(trace, dims), alias_of.get(k))
-            for k, (dtype, dims) in enumerate(_spec_parts(Tracer(trace, x)) for x in results)
+            for k, (dtype, dims) in enumerate(spec_parts(Tracer(trace, x)) for x in results)
         ),
         symbols=tuple(trace.symbols),
         returns_tuple=returns_tuple,
@@ -393,71 +435,6 @@ def _is_plain(structure: Structure, results: Sequence[ResultLeaf]) -> bool:
         return True
     flat = all(isinstance(child, StructureLeaf) for child in structure.children)
     return structure.kind is tuple and flat and len(results) > 1
-
-
-def _spec_parts(value: Tracer) -> tuple[str, tuple[int | Dim, ...]]:
-    return value.row.name, tuple(d if d.constant is None else d.constant for d in value.dims)
-
-
-def _arguments(
-    trace: Trace, call: Call, shapes: Sequence[Shape], *, apart: bool
-) -> tuple[list[Any], list[ArgSpec], list[int]]:
-    """
-    Traced values for the leaves, the entry's arguments, and the leaf of each. `apart`: each leaf is
-    an argument, so that one whose memory another has, too, is refused.
-    """
-    leaves: list[Any] = []
-    specs: list[ArgSpec] = []
-    inputs: list[int] = []
-    places = range(len(call.leaves)) if apart else _first_places(call)
-    for k, (leaf, shape, first) in enumerate(zip(call.leaves, shapes, places, strict=True)):
-        if first != k:
-            leaves.append(leaves[first])
-            continue
-        if leaf.kind in ("static", "opaque"):
-            leaves.append(leaf.value)
-            continue
-        inputs.append(k)
-        kind: ArgKind = "array"
-        if leaf.kind in ("float", "int"):
-            kind = "float" if leaf.kind == "float" else "int"
-            row = F64 if kind == "float" else I64
-            value = trace.argument(leaf.name, row, ())
-            leaves.append(Tracer(trace, value, weak=True, origins=frozenset({leaf.name})))
-        else:
-            unit = leaf.value.unit if leaf.kind == "spec" else ""
-            value = trace.argument(leaf.name, row_of(leaf), shape, layout=leaf.layout, unit=unit)
-            leaves.append(Tracer(trace, value))
-            if not is_scalar(leaf.given):
-                trace.inputs.add(leaves[-1])
-        specs.append(ArgSpec(kind, *_spec_parts(leaves[-1])))
-    return leaves, specs, inputs
-
-
-def _first_places(call: Call) -> list[int]:
-    """For each leaf the first one in whose place it is: two ways may lead to one list."""
-    met: Made = {}
-    places: list[int] = []
-    for value, structure in zip(call.values, call.structures, strict=True):
-        places += first_places(value, structure, met, len(places))
-    return places
-
-
-def _rebuilt_arguments(
-    trace: Trace,
-    call: Call,
-    leaves: Sequence[Any],
-    parameters: Parameters,
-    function: Callable[..., Any],
-) -> list[Any]:
-    """What the function gets, with the ways that lead to it."""
-    rest, made = iter(leaves), Made()
-    values = [
-        rebuilt_like(value, structure, rest, made)
-        for value, structure in zip(call.values, call.structures, strict=True)
-    ]
-    remember_objects(trace, call, parameters, values, function, made)
-    return values
 
 
 def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], list[Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from types import MethodType
 from typing import Any
 
-from mlc.frontend.call.arguments import Call, Parameters
+from mlc.frontend.call.arguments import Call, Leaf, Parameters
 from mlc.frontend.trace.captures import (
     Paths,
     captured,
@@ -19,7 +19,9 @@ from mlc.frontend.trace.captures import (
 from mlc.frontend.trace.containers import Made, children_of
 from mlc.frontend.trace.kinds import class_of, is_class, is_tuple
 from mlc.frontend.trace.paths import Guard, Path, object_path
+from mlc.frontend.trace.size_inputs import size_input
 from mlc.frontend.trace.stored import belongs
+from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import Trace
 from mlc.frontend.trace.tracer import Tracer
 
@@ -45,25 +47,36 @@ def remember_objects(
         trace.receiver = receiver
         memory.remember(receiver, object_path(receiver, "self"))
     numbers = {leaf.name: leaf.value for leaf in call.leaves if leaf.kind == "int"}
+    sizes = {x.number.symbol: x for x in call.leaves if x.number is not None}
     for k, (name, value) in enumerate(zip(parameters.names, values, strict=True)):
         starred = parameters.parameters[k].kind is inspect.Parameter.VAR_KEYWORD
-        _remember(memory, value, Path("argument", k, (), name), numbers, own=starred)
+        _remember(memory, value, Path("argument", k, (), name), numbers, sizes, own=starred)
 
 
 def _remember(
-    memory: Paths, value: Any, path: Path, numbers: Mapping[str, int], *, own: bool = False
+    memory: Paths,
+    value: Any,
+    path: Path,
+    numbers: Mapping[str, int],
+    sizes: Mapping[str, Leaf],
+    *,
+    own: bool = False,
 ) -> None:
     """`own`: the function gets a container of its own, as `**kwargs` is."""
     parts = children_of(value)
     if parts is None:
         if isinstance(value, Tracer) and value.origins & numbers.keys():
             (name,) = value.origins
-            value.owner.integers[name] = path, numbers[name]
+            value.owner.ints.known[name] = path, numbers[name]
+        if isinstance(value, SymbolicDim):
+            leaf = sizes[str(value.dim)]
+            assert leaf.number is not None
+            size_input(path, leaf.value, leaf.number)
         if is_iterator(value):
             raise used_up(path.text)
         if is_users_function(value):
             captured(value, path)
-        elif not (isinstance(value, Tracer) or is_constant(value)):
+        elif not (isinstance(value, Tracer | SymbolicDim) or is_constant(value)):
             memory.remember(value, path)
         return
     kind, keys, children = parts
@@ -74,7 +87,7 @@ def _remember(
             inner = path.item(keys[k])
         else:
             inner = path.attr(str(keys[k])) if keys and not is_tuple(value) else path.item(k)
-        _remember(memory, child, inner, numbers)
+        _remember(memory, child, inner, numbers, sizes)
 
 
 def guard_apart(trace: Trace) -> None:

@@ -12,11 +12,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
+from typing import Any
 
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.errors import ShapeError
 from mlc.dialects.tensor.letters import spell
-from mlc.frontend.call.arguments import Call, Leaf, known_sizes
+from mlc.frontend.call.arguments import Call, Leaf, Parameters, known_sizes
+from mlc.frontend.call.spec import TensorSpec
 from mlc.lazy_dataclass import dataclass
 
 Axis = tuple[int, int]
@@ -151,6 +153,12 @@ class Policy:
             groups[(size,)] = Dim.symbol(_symbol_name(leaf.name, axis, taken))
         return groups[(size,)]
 
+    def chosen_sizes(self, call: Call, shapes: Sequence[Shape]) -> dict[str, int]:
+        """What the symbols that are not the user's are in a call."""
+        given = self._explicit_symbols(call)
+        sizes = match_sizes(call, shapes) or {}
+        return {symbol: size for symbol, size in sizes.items() if symbol not in given}
+
     def _explicit_symbols(self, call: Call) -> set[str]:
         found: set[str] = set()
         for leaf in call.leaves:
@@ -284,3 +292,36 @@ def explain_mismatch(call: Call, shapes: Sequence[Shape]) -> ShapeError | None:
             found = spell(tuple(Dim.const(n) for n in leaf.shape))
             return ShapeError(f"argument {leaf.name} has shape {found}; expected {spell(shape)}")
     return ShapeError("the arguments' sizes do not fit the symbols given by dynamic=")
+
+
+def symbols_of(dynamic: Dynamic) -> set[str]:
+    """The symbols that the user gave to axes."""
+    if isinstance(dynamic, bool):
+        return set()
+    return {symbol for axes in dynamic.values() for symbol in axes.values()}
+
+
+def static_shapes(call: Call) -> list[Any]:
+    """The sizes of this call; those of a `TensorSpec` as the user gave them."""
+    return [
+        leaf.value.dims if leaf.kind == "spec" else tuple(Dim.const(size) for size in leaf.shape)
+        for leaf in call.leaves
+    ]
+
+
+def with_annotations(parameters: Parameters, dynamic: Dynamic) -> Dynamic:
+    """`dynamic` with the symbols that parameters' `TensorSpec` annotations name."""
+    if isinstance(dynamic, bool) and dynamic:
+        return True
+    given = (
+        {} if isinstance(dynamic, bool) else {name: dict(axes) for name, axes in dynamic.items()}
+    )
+    for parameter in parameters.parameters:
+        annotation: object = parameter.annotation
+        if isinstance(annotation, TensorSpec):
+            symbolic = {
+                k: str(dim) for k, dim in enumerate(annotation.dims) if dim.constant is None
+            }
+            if symbolic:
+                given.setdefault(parameter.name, symbolic)
+    return given or False

@@ -195,6 +195,7 @@ from mlc.frontend.numpy.padding import (
 from mlc.frontend.numpy.placement import put_along_axis
 from mlc.frontend.numpy.positions import argwhere, flatnonzero, nonzero
 from mlc.frontend.numpy.python_numbers import DIVISIONS as DIVISIONS  # for Tracer
+from mlc.frontend.numpy.python_numbers import attribute_of as attribute_of  # for Tracer
 from mlc.frontend.numpy.python_numbers import divided as divided  # for Tracer
 from mlc.frontend.numpy.python_numbers import item as item  # for Tracer
 from mlc.frontend.numpy.python_numbers import quotient_and_rest as quotient_and_rest  # for Tracer

@@ -35,7 +35,7 @@ from mlc.frontend.trace.kinds import is_array, is_number, is_series, is_variants
 from mlc.frontend.trace.known import known_dim
 from mlc.frontend.trace.program_sizes import natural
 from mlc.frontend.trace.source import in_users_name
-from mlc.frontend.trace.symbolic import SymbolicDim, as_dim, is_bound
+from mlc.frontend.trace.symbolic import SymbolicDim, as_dim, is_bound, is_natural
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 
@@ -184,8 +184,8 @@ def _symbolic_arange(bounds: Sequence[Any], dtype: Any) -> Tracer:
     span = last - first if stride > 0 else first - last
     if is_bound(span):
         span = natural(span)
-    else:
-        here().assume(span, f"arange counts from {first} to {last}")
+    elif not is_natural(span, f"arange counts from {first} to {last}"):
+        span = Dim.const(0)
     count = (span + (abs(stride) - 1)) // abs(stride)
     return _line(first, stride, dtype_row(np.int64 if dtype is None else dtype, "arange"), (count,))
 

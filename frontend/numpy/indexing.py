@@ -36,7 +36,7 @@ from mlc.frontend.numpy.values import (
 from mlc.frontend.trace.kinds import is_series, is_slice, is_tuple
 from mlc.frontend.trace.program_sizes import natural
 from mlc.frontend.trace.source import name_of
-from mlc.frontend.trace.symbolic import as_dim, bounds, is_bound
+from mlc.frontend.trace.symbolic import as_dim, bounds, is_bound, is_natural
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
@@ -185,7 +185,8 @@ def _run(part: slice[Any, Any, Any], size: Dim) -> Run:
         return Run(first if count.constant else ZERO, stride, count)
     low, _ = bounds(count)
     if low is None or low < 0:
-        here().assume(count, f"the slice {spell_slice(part)} has {count} elements")
+        some = is_natural(count, f"the slice {spell_slice(part)} has {count} elements")
+        first, count = (first, count) if some else (ZERO, ZERO)
     return Run(first, stride, count)
 
 
@@ -219,14 +220,14 @@ def _bound(value: object, size: Dim, default: Dim, upper: Dim | None = None) -> 
         if bound.constant is not None:
             lowest = -1 if upper != size else 0
             return Dim.const(max(bound.constant, lowest))
-        here().assume(bound, f"the slice bound {value}")
-        return bound
+        inside = is_natural(bound, f"the slice bound {value}")
+        return bound if inside else Dim.const(-1 if upper != size else 0)
     room = upper - bound
     if room.constant is not None:
         return bound if room.constant >= 0 else upper
     low, _ = bounds(room)
     if low is None or low < 0:
-        here().assume(room, f"the slice bound {bound} within {upper}")
+        return bound if is_natural(room, f"the slice bound {bound} within {upper}") else upper
     return bound
 
 

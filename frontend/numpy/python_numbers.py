@@ -56,6 +56,13 @@ def item(x: Tracer, *args: Any) -> Tracer:
     return made
 
 
+def attribute_of(x: Tracer, name: str) -> Any:
+    """What arrays do not have: of a number of Python's among the arguments, as that has it."""
+    if x.weak and x.origins and hasattr(x.row.numpy.type(0).item(), name):
+        return getattr(x.__index__() if x.row.kind == "int" else float(x), name)
+    raise AttributeError(f"'Tracer' object (a traced array) has no attribute {name!r}")
+
+
 def _row_of(x: Tracer, what: str) -> DType:
     if x.row.kind == "complex":
         return dtype_row(np.complex128)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import (
@@ -28,7 +28,8 @@ from mlc.dialects.tensor.create import ConstantOp, dense, full
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import element_dtype, tensor_of
 from mlc.dialects.tensor.shape import broadcast_to
-from mlc.frontend.errors import SpecialiseSignal, located, relocated
+from mlc.frontend.errors import located, relocated
+from mlc.frontend.numpy.fits import beside, is_integer, number_of
 from mlc.frontend.trace.kinds import (
     Number,
     is_array,
@@ -38,7 +39,7 @@ from mlc.frontend.trace.kinds import (
     is_variants,
     makes_array,
 )
-from mlc.frontend.trace.paths import Guard, HiddenInput, object_path
+from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here, lift_size
@@ -63,6 +64,14 @@ def is_operand(value: object) -> TypeGuard[Any]:
     if makes_array(value):
         return True
     return isinstance(value, arrays | bool | int | float | complex | list | tuple)
+
+
+def are_operands(x: object, y: object) -> bool:
+    """Likewise of two; a number of Python's is none beside a list: `[0] * n` repeats it."""
+    numbers = (isinstance(v, Tracer) and v.weak and not v.dims for v in (x, y))
+    if any(numbers) and (is_series(x) or is_series(y)):
+        return False
+    return is_operand(x) and is_operand(y)
 
 
 def lift(value: object, function: str = "mlc") -> Tracer:
@@ -174,32 +183,8 @@ def convert(value: SSAValue, dtype: DType) -> SSAValue:
 def fitting(x: Tracer, dtype: DType) -> SSAValue:
     """The value in another dtype; OverflowDTypeError for a Python int that it cannot hold."""
     if beside(x, dtype):
-        _, found = here().integers[next(iter(x.origins))]
-        raise _overflow(found, dtype)
+        raise _overflow(number_of(x), dtype)
     return convert(x.value, dtype)
-
-
-def beside(x: Tracer, dtype: DType) -> int:
-    """
-    -1 for a Python int among the arguments that lies below what an integer dtype holds, 1 above, 0
-    for one that it holds and for anything else. The program is for ints of which that is true.
-    """
-    if not (x.weak and x.origins and x.row.kind == "int" and is_integer(dtype)) or dtype is x.row:
-        return 0
-    trace, value = here(), x.value
-    name = next(iter(x.origins))
-    own = isinstance(value, BlockArgument) and value.block is trace.block
-    if not own or name not in trace.integers:
-        because = f"whether {' and '.join(sorted(x.origins))} gives what {dtype.numpy} can hold"
-        raise SpecialiseSignal(x.origins, frozenset(), because)
-    path, found = trace.integers[name]
-    side = (found > dtype.highest) - (found < dtype.lowest)
-    lowest, highest = dtype.lowest, dtype.highest
-    if side:
-        lowest, highest = (highest + 1, 2**63 - 1) if side > 0 else (-(2**63), lowest - 1)
-    guard = Guard("range", path, (lowest, highest))
-    trace.guards.setdefault(guard.key, guard)
-    return side
 
 
 def _overflow(found: int, dtype: DType) -> OverflowDTypeError:
@@ -467,11 +452,6 @@ def float_dtype(function: str, operands: Sequence[object]) -> DType:
 def _floating(name: str) -> np.dtype[Any]:
     """float16 of int8 and bool, float32 of int16, float64 of wider integers."""
     return np.sqrt.resolve_dtypes((named_dtype(name).numpy, None))[1]
-
-
-def is_integer(dtype: DType) -> bool:
-    """Whether it is an integer dtype, signed or not."""
-    return dtype.kind in ("int", "uint")
 
 
 def is_inexact(dtype: DType) -> bool:

@@ -30,7 +30,7 @@ from mlc.frontend.trace.containers import REGISTERED, Structure, children_of, fl
 from mlc.frontend.trace.kinds import is_tuple, is_variants
 from mlc.frontend.trace.program_sizes import room_size
 from mlc.frontend.trace.symbolic import as_size, is_bound
-from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
@@ -44,6 +44,7 @@ class Counted:
     def __init__(self, count: Any, rows: Any) -> None:
         self.count = count
         self.rows = rows
+        here().holders.add(type(self))
 
     @property
     def arrays(self) -> list[Tracer]:
@@ -72,13 +73,18 @@ class Fixed(Counted):
 
 
 REGISTERED[Counted] = REGISTERED[Fixed] = ("count", "rows")
+_KINDS = frozenset({Counted, Fixed})
 
 
 def is_counted(value: object) -> TypeGuard[list[Any]]:
     """Whether a list or deque is one of these."""
     kind = type(value)
-    series: Any = value if kind is list or kind is deque else ()
-    return any(isinstance(x, Counted) for x in series)
+    if kind is not list and kind is not deque:
+        return False
+    series: Any = value
+    trace = current()  # most hold none, and are asked at each use of a list of any length
+    holders = _KINDS if trace is None else _KINDS & trace.holders
+    return bool(holders) and not holders.isdisjoint(map(type, series))
 
 
 def counted_of(obj: list[Any]) -> Counted:
@@ -291,6 +297,7 @@ def appended(held: Counted, element: Any) -> Counted:
     """With an element behind them."""
     held = fitting(held, Layout.of(element), Dim.const(1))
     place, count = next_place(held)
+    here().ints.into_lists.update(x.value for x in flatten(element)[0] if _is_pythons_int(x))
     return overwritten(held, place, count, element)
 
 
@@ -385,11 +392,17 @@ def element(held: Counted, place: Any) -> Any:
     found: list[Any] = []
     for x in leaves:
         if isinstance(x, Tracer):
-            row = x[place]
-            found.append(Tracer(here(), row.value, weak=x.weak))
+            row = Tracer(here(), x[place].value, weak=x.weak)
+            if _is_pythons_int(row):
+                here().ints.from_lists[row.value] = Dim.const(1)
+            found.append(row)
         else:
             found.append(x)
     return unflatten(structure, found)
+
+
+def _is_pythons_int(x: Any) -> bool:
+    return isinstance(x, Tracer) and x.weak and not x.dims and x.row is I64
 
 
 def as_array(held: Counted) -> Tracer:

@@ -38,11 +38,12 @@ from mlc.frontend.staging.sometimes import check_compared, is_in, unsure
 from mlc.frontend.staging.truth import negated, truth
 from mlc.frontend.staging.variables import alone, locals_of
 from mlc.frontend.staging.variants import Variants, facts_of
-from mlc.frontend.staging.whiles import While
+from mlc.frontend.staging.whiles import While, at_each_trip
 from mlc.frontend.staging.wholes import has_class
 from mlc.frontend.trace.captures import recognised, told_apart
 from mlc.frontend.trace.deferred import Raising, is_deferred
 from mlc.frontend.trace.effects import effects, must_wait
+from mlc.frontend.trace.hashed import as_key
 from mlc.frontend.trace.kinds import class_of, is_array, is_dict
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import current, here
@@ -122,7 +123,7 @@ class Flow:
         local = locals_of((test, body, otherwise, rest), names)
         body = alone(body, [x for x in local if x.name in own])
         with here().walking(()):
-            code = While(test, body, otherwise, local, leaving, read).run()
+            code = While(at_each_trip(test), body, otherwise, local, leaving, read).run()
         return after(code, rest, local)
 
     @staticmethod
@@ -278,7 +279,7 @@ class Flow:
         series = isinstance(container, list | tuple | dict | set | frozenset)
         parts: list[Any] = list(container) if series else []  # pyright: ignore[reportUnknownArgumentType]
         if not any(isinstance(x, Tracer) for x in (value, *parts)):
-            return value in container
+            return (value if isinstance(container, list | tuple) else as_key(value)) in container
         found = Flow.any_true(False, *(_equal(value, part) for part in parts))
         return item(found) if isinstance(found, Tracer) else found
 

@@ -102,7 +102,7 @@ def _counted_one_by_one(held: Counted) -> Iterator[Any]:
 
 def ranged(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """range(…) of numbers that the compiled function computes, or of open sizes."""
-    integers = here().integers.keys()
+    integers = here().ints.known.keys()
     open_ = [x for x in args if isinstance(x, Tracer) and not (x.origins and x.origins <= integers)]
     open_ = [x for x in open_ if x.from_constants() is None]
     sizes = any(isinstance(x, SymbolicDim) for x in args)

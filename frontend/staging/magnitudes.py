@@ -77,6 +77,14 @@ def _further(now: int, half: int, times: float) -> int:
     return _checked(int(now * times ** min(power, MOST_POWER)) + 1)
 
 
+def grown(now: int, half: int, times: float) -> int:
+    """A magnitude after so many times the trips; 2^63 where it has grown too fast to say."""
+    try:
+        return _further(now, half, times)
+    except _TooLargeError:
+        return 2 * LIMIT
+
+
 def _checked(magnitude: int) -> int:
     if magnitude >= LIMIT:
         raise _TooLargeError
@@ -101,8 +109,8 @@ def _computed(value: SSAValue, memo: dict[SSAValue, int]) -> int:
             return max(_of(yield_of(block).values[k], memo) for block in op.blocks)
         case ForOp() as op:
             return _of_loop(op, op.results.index(value), memo)
-        case TensorOp() as op if type(op) in _RULES:
-            return _RULES[type(op)]([_of(x, memo) for x in op.operands])
+        case TensorOp() as op if type(op) in RULES:
+            return RULES[type(op)]([_of(x, memo) for x in op.operands])
         case _:
             return USUAL
 
@@ -121,7 +129,7 @@ def _shifted(x: Sequence[int]) -> int:
     return x[0] << min(x[1], 64)
 
 
-_RULES: Mapping[type[TensorOp], Callable[[Sequence[int]], int]] = {
+RULES: Mapping[type[TensorOp], Callable[[Sequence[int]], int]] = {
     AddOp: sum,
     SubOp: sum,
     NegOp: sum,

@@ -8,7 +8,7 @@ know which they are, as a loop over them does, is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,7 +24,7 @@ from mlc.frontend.trace.containers import LEAF, Node, Structure, flatten
 from mlc.frontend.trace.hashed import as_key
 from mlc.frontend.trace.kinds import class_of
 from mlc.frontend.trace.source import Site, user_site
-from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -69,6 +69,10 @@ class Sometimes(Variants):
     """What such a place holds; only what asks whether it is set sees it."""
 
     __mlc_unsure__ = True
+
+    def __init__(self, chosen: Any, options: Sequence[Any]) -> None:
+        super().__init__(chosen, options)
+        here().holders.add(Sometimes)
 
     @property
     def absent(self) -> Absent:
@@ -202,6 +206,9 @@ def unsure(value: Any) -> Sometimes | None:
     """A key of a dict, or of what a view of it shows, that only some ways set."""
     kind = class_of(value)
     if kind is not dict and kind not in _VIEWS:
+        return None
+    trace = current()  # most hold none, and are asked at each use of a dict of any length
+    if trace is not None and Sometimes not in trace.holders:
         return None
     held = value if kind is dict else value.mapping
     return next((x for x in held.values() if type(x) is Sometimes), None)

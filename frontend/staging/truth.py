@@ -33,7 +33,7 @@ def truth(value: Any, *, staying: bool = True) -> bool | Tracer:
         value = value != 0  # traced, of a size that the program computes
     if not isinstance(value, Tracer):
         return bool(value)
-    if staying and value.origins and value.origins <= here().integers.keys():
+    if staying and value.origins and value.origins <= here().ints.known.keys():
         return bool(value)  # Python ints among the arguments decide: the program is for these
     if (known := value.from_constants()) is not None:
         return bool(known)

@@ -263,6 +263,21 @@ class While:
         return rest_of_loop(code, self.run, self.local)
 
 
+def at_each_trip(test: Body) -> Body:
+    """A loop's test, which says of sizes what it says in each trip, and not in all of them."""
+
+    @wraps(test)
+    def asked() -> Any:
+        trace = here()
+        before, trace.ints.asks_sizes = trace.ints.asks_sizes, True
+        try:
+            return test()
+        finally:
+            trace.ints.asks_sizes = before
+
+    return asked
+
+
 def _is_true(test: Body) -> bool:
     """Whether the test is a constant: `while True`."""
     return not code_of(test).co_names and not code_of(test).co_freevars

@@ -69,6 +69,8 @@ def _instance(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     value, kinds = args
     if isinstance(value, Tracer):
         return _of_class(value, partial(_is_instance, value, kinds))
+    if isinstance(value, SymbolicDim):
+        return issubclass(int, kinds)
     return isinstance(_settled(value), kinds)
 
 
@@ -84,6 +86,8 @@ def _settled(value: Any) -> Any:
 
 
 def _type(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 1 and isinstance(args[0], SymbolicDim):
+        return int
     if len(args) != 1 or not isinstance(args[0], Tracer):
         return kind(*map(_settled, args), **kwargs)
     return _of_class(args[0], _itself)

@@ -155,7 +155,12 @@ def captured(value: Any, path: Path) -> Any:
     if is_array(value):
         return here().hidden_argument(value, HiddenInput(path))
     if is_constant(value):
-        if path.key in here().varying and is_varying_number(value):
+        if (number := here().ints.as_sizes.get(path.key)) is not None and number.takes(value):
+            from mlc.frontend.trace.size_inputs import size_input
+
+            guard(Guard("type", path, int))
+            return size_input(path, value, number)
+        if path.key in here().ints.varying and is_varying_number(value):
             return _input(value, path)
         guard(Guard("value", path, value))
         return value
@@ -185,19 +190,23 @@ def _input(value: Any, path: Path) -> Any:
     trace, key = here(), ("number", path.key)
     guard(Guard("type", path, type(value)))
     if key not in paths().copies:
-        name, array = trace.varying[path.key], np.asarray(value)
-        if array.dtype == object:
-            guard(Guard("value", path, value))  # an int of more than 64 bits
+        name, array = trace.ints.varying[path.key], np.asarray(value)
+        if array.dtype == object or _is_large(value, trace.ints.limits.get(name)):
+            guard(Guard("value", path, value))  # the program is for this int alone
             return value
         pending = array, HiddenInput(path.array())
         made = Tracer(trace, None, origins=frozenset({name}), pending=pending)
         trace.arrays[id(array)] = made
         trace.keep.append(array)
         if type(value) is int:
-            trace.integers[name] = path, value
+            trace.ints.known[name] = path, value
         made.weak = not isinstance(value, np.generic)
         paths().copies[key] = made
     return paths().copies[key]
+
+
+def _is_large(value: Any, most: int | None) -> bool:
+    return most is not None and type(value) is int and abs(value) > most
 
 
 def _is_collection(value: object) -> bool:
@@ -328,7 +337,7 @@ def _captured_container(value: Any, path: Path) -> Any:
     assert parts is not None
     kind, keys, children = parts
     plain = all(child is None or isinstance(child, _SCALARS) for child in children)
-    if plain and path.key not in here().varying:
+    if plain and path.key not in here().ints.varying:
         guard(Guard("contents", path, contents_of(value)))
         return value
     guard(Guard("outline", path, outline(value)))
@@ -340,7 +349,7 @@ def _captured_container(value: Any, path: Path) -> Any:
             for k, child in enumerate(children)
         ],
     )
-    if not _holds_arrays(value, MAX_DEPTH) and path.key not in here().varying:
+    if not _holds_arrays(value, MAX_DEPTH) and path.key not in here().ints.varying:
         made = value  # its parts are known now, however they are reached
     memory.copies[id(value)] = made
     memory.remember(made, path)

@@ -146,6 +146,8 @@ def _total(held: Counted, start: Any) -> Any:
         kind = row_of(start).numpy if boolean else common_dtype("sum", (start, rows)).numpy
     found: Any = np.sum(_chosen(held, rows), axis=0, dtype=kind)
     found = Tracer(here(), found.value, weak=rows.weak and rows.ndim == 1)
+    if found.weak and rows.row.kind == "int":
+        here().ints.from_lists[found.value] = rows.dims[0]
     return found if isinstance(start, int) and start == 0 else start + found
 
 

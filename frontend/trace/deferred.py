@@ -77,8 +77,7 @@ class Text:
     def known(self) -> str:
         """The text now; where only the compiled function knows it, the values say so."""
         make, args, kwargs = self.call
-        known = [x.known() if isinstance(x, Text) else x for x in args]
-        return make(*known, **kwargs)
+        return make(*map(_known, args), **kwargs)
 
     def __eq__(self, other: object) -> bool:
         return self.known() == other
@@ -103,6 +102,18 @@ class Text:
 
     def __format__(self, spec: str) -> str:
         return format(self.known(), spec)
+
+
+def _known(x: Any) -> Any:
+    """What a text is made of, with numbers for sizes, for which the program is then."""
+    if isinstance(x, Text):
+        return x.known()
+    if isinstance(x, SymbolicDim):
+        return x.__index__()
+    if children_of(x) is None:
+        return x
+    leaves, structure = flatten(x)
+    return unflatten(structure, [_known(leaf) for leaf in leaves])
 
 
 class Raising:

@@ -17,6 +17,7 @@ from mlc.frontend.errors import ConcretizationError, located
 from mlc.frontend.trace.captures import of_library
 from mlc.frontend.trace.kinds import class_of, is_class, is_dict, is_one_of, is_tuple
 from mlc.frontend.trace.source import name_of
+from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.tracer import Tracer
 
 REMEDY = (
@@ -31,6 +32,8 @@ def as_key(value: Any) -> Any:
         parts = [as_key(x) for x in value]
         same = all(x is y for x, y in zip(parts, value, strict=True))
         return value if same or class_of(value) is not tuple else tuple(parts)
+    if isinstance(value, SymbolicDim):
+        return value.__index__()
     if not isinstance(value, Tracer):
         return value
     if value.dims:
@@ -50,11 +53,11 @@ def as_key(value: Any) -> Any:
     )
 
 
-def hash_of(value: Tracer) -> int:
+def hash_of(value: Tracer | SymbolicDim) -> int:
     """hash(value): as that of an object for mlc itself, which has traced values in sets."""
     frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     if of_library(str(frame.f_globals.get("__name__", ""))):
-        return id(value)
+        return id(value) if isinstance(value, Tracer) else hash(value.dim)
     return hash(as_key(value))
 
 

@@ -7,12 +7,13 @@ from types import CellType, FunctionType
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mlc.frontend.trace.containers import children_of
 from mlc.frontend.trace.kinds import class_of, is_array, is_dict
 from mlc.lazy_dataclass import dataclass
 
-Step = tuple[Literal["attr", "item", "array", "call"], Any]
+Step = tuple[Literal["attr", "item", "array", "call", "size"], Any]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,10 @@ class Path:
         """To the array that NumPy makes of the object."""
         return Path(self.kind, self.root, (*self.steps, ("array", None)), self.text)
 
+    def size(self) -> Path:
+        """To an array of as many rows as the number says, without elements."""
+        return Path(self.kind, self.root, (*self.steps, ("size", None)), self.text)
+
     def call(self, name: str, args: tuple[Any, ...], named: tuple[tuple[str, Any], ...]) -> Path:
         """To what a method gives for arguments that can be hashed."""
         given = ", ".join([*map(repr, args), *(f"{key}={value!r}" for key, value in named)])
@@ -66,6 +71,8 @@ class Path:
         for kind, key in self.steps:
             if kind == "array":
                 found = np.asarray(found)
+            elif kind == "size":
+                found = array_of_size(found)
             elif kind == "call":
                 found = _called(found, *key)
             else:
@@ -83,6 +90,8 @@ class Path:
             spelled = repr(key) if plain else constants.name(key)
             if kind == "array":
                 text = f"{constants.name(np.asarray)}({text})"
+            elif kind == "size":
+                text = f"{constants.name(array_of_size)}({text})"
             elif kind == "call":
                 text = f"{constants.name(_called)}({text}, *{spelled})"
             elif kind == "attr":
@@ -94,6 +103,11 @@ class Path:
 
 def _called(obj: Any, name: str, args: tuple[Any, ...], named: tuple[tuple[str, Any], ...]) -> Any:
     return getattr(obj, name)(*args, **dict(named))
+
+
+def array_of_size(size: int) -> NDArray[np.bool]:
+    """An array without elements, whose first axis says the size."""
+    return np.empty((size, 0), np.bool)
 
 
 class Constants:

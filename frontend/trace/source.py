@@ -130,18 +130,8 @@ def asked_by_user(through: Container[str]) -> bool:
 
 
 def _is_own(frame: FrameType) -> bool:
-    key = (frame.f_code, frame.f_code.co_filename)
-    own = _own_codes.get(key)
-    if own is None:
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        own = package in _OWN
-        if own:  # users' code objects may come without end: they are not kept
-            _own_codes[key] = True
-    return own
-
-
-_own_codes: dict[tuple[CodeType, str], bool] = {}
-"""By code and file: code objects of one text in two files are equal."""
+    # by the module's name: the hash of a code object takes as long as the function is
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _OWN
 
 
 def user_site() -> Site | None:

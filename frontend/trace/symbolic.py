@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, NoReturn
 
@@ -9,6 +11,9 @@ from mlc.dialects.dims import Dim, highest
 from mlc.frontend.errors import NotSupportedError, SpecialiseSignal, located
 from mlc.frontend.trace.source import shown_path, user_site
 from mlc.frontend.trace.trace import current, here, lift_size
+
+MOST_ASKED = 8
+"""Comparisons of sizes on which a program relies; of one that asks more, each size has its own."""
 
 
 class SymbolicDim:
@@ -29,7 +34,14 @@ class SymbolicDim:
         return str(self.dim)
 
     def __hash__(self) -> int:
-        return hash(self.dim)
+        from mlc.frontend.trace.hashed import hash_of
+
+        return hash_of(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name[:1] == "_" or not hasattr(int, name):
+            raise AttributeError(f"'int' object has no attribute {name!r}")
+        return getattr(self.__index__(), name)
 
     def __add__(self, other: object) -> object:
         size = as_dim(other)
@@ -74,11 +86,45 @@ class SymbolicDim:
     __radd__ = __add__
     __rmul__ = __mul__
 
+    def __and__(self, other: object) -> object:
+        return self._number("__and__", other)
+
+    def __or__(self, other: object) -> object:
+        return self._number("__or__", other)
+
+    def __xor__(self, other: object) -> object:
+        return self._number("__xor__", other)
+
+    def __lshift__(self, other: object) -> object:
+        return self._number("__lshift__", other)
+
+    def __rshift__(self, other: object) -> object:
+        return self._number("__rshift__", other)
+
+    def __rlshift__(self, other: object) -> object:
+        return self._number("__rlshift__", other)
+
+    def __rrshift__(self, other: object) -> object:
+        return self._number("__rrshift__", other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
     def __neg__(self) -> object:
         return as_size(-self.dim)
 
     def __pos__(self) -> object:
         return self
+
+    __round__ = __floor__ = __ceil__ = __trunc__ = __pos__
+
+    def __invert__(self) -> object:
+        return as_size(-self.dim - 1)
+
+    def __abs__(self) -> object:
+        low, high = _known_bounds(self.dim)
+        if low is not None and low >= 0:
+            return self
+        return -self if high is not None and high <= 0 else abs(lift_size(self))
 
     def __pow__(self, other: object) -> object:
         if isinstance(other, int) and other >= 0:
@@ -110,16 +156,10 @@ class SymbolicDim:
         return getattr(lift_size(self), method)(right)
 
     def __eq__(self, other: object) -> Any:
-        size = as_dim(other)
-        if size is None:
-            return False
-        return self._decide("==", size, (self.dim - size))
+        return self._compare("==", other)
 
     def __ne__(self, other: object) -> Any:
-        size = as_dim(other)
-        if size is None:
-            return True
-        return self._decide("!=", size, (self.dim - size))
+        return self._compare("!=", other)
 
     def __lt__(self, other: object) -> Any:
         return self._compare("<", other)
@@ -134,20 +174,25 @@ class SymbolicDim:
         return self._compare(">=", other)
 
     def _compare(self, symbol: str, other: object) -> Any:
+        if isinstance(other, bool | float) and math.isfinite(other):
+            other = _nearest(symbol, other)
         size = as_dim(other)
         if size is None:
-            return NotImplemented
+            return self._number(_METHODS[symbol], other)
         return self._decide(symbol, size, self.dim - size)
 
     def _decide(self, symbol: str, other: Dim, difference: Dim) -> Any:
         """
-        The comparison where every size >= 0 settles it; else the compiler specialises. Of a size
-        that the program computes it is a traced bool.
+        The comparison where every size >= 0 settles it; else what it is for the sizes of this call,
+        on which the program relies then. Of a size that the program computes, and where a loop asks
+        at each trip, it is a traced bool.
         """
         low, high = _known_bounds(difference)
         outcome = _OUTCOMES[symbol](low, high)
-        if outcome is None and is_bound(difference):
+        if outcome is None and (is_bound(difference) or here().ints.asks_sizes):
             return getattr(lift_size(self), _METHODS[symbol])(lift_size(other))
+        if outcome is None:
+            outcome = _relied_on(symbol, difference, f"{self.dim} {symbol} {other}")
         if outcome is None:
             self._specialise(f"{self.dim} {symbol} {other}", difference)
         return outcome
@@ -247,6 +292,60 @@ def _known_bounds(dim: Dim) -> tuple[int | None, int | None]:
     low = next((n for n in (1, 0) if ranges.is_natural(dim - n)), None)
     high = next((-n for n in (1, 0) if ranges.is_natural(-dim - n)), None)
     return low, high
+
+
+def _relied_on(symbol: str, difference: Dim, because: str) -> bool | None:
+    """
+    The outcome for the sizes of this call; others for which it is another one are another
+    program's. None where the sizes are not known, or so much has been asked that there would be too
+    many.
+    """
+    sizes = here().ints.sizes
+    if not difference.symbols() <= sizes.keys():
+        return None
+    value = difference.evaluate(sizes)
+    outcome = _OUTCOMES[symbol](value, value)
+    wanted = [difference, -difference]
+    if symbol in ("==", "!=") and value:
+        wanted = [(difference if value > 0 else -difference) - 1]
+    elif symbol not in ("==", "!="):
+        sign = 1 if symbol in (">", ">=") else -1  # which way it is true
+        least = int(symbol in ("<", ">")) if outcome else int(symbol in ("<=", ">="))
+        wanted = [difference * (sign if outcome else -sign) - least]
+    return outcome if _rely(wanted, because) else None
+
+
+def _rely(wanted: Sequence[Dim], because: str) -> bool:
+    """Relies on what sizes of this call are like, if there is not too much of it."""
+    trace = here()
+    trace.ints.asked += not {a.dim for a in trace.assumptions}.issuperset(wanted)
+    if trace.ints.asked > MOST_ASKED:
+        return False
+    for dim in wanted:
+        trace.assume(dim, because, decided=True)
+    return True
+
+
+def is_natural(dim: Dim, because: str) -> bool:
+    """
+    Whether a size is not negative, as far as the program relies on: it is so unless it is known to
+    be otherwise in this call.
+    """
+    trace = here()
+    known = dim.symbols() <= trace.ints.sizes.keys()
+    if known and dim.evaluate(trace.ints.sizes) < 0 and _rely([-dim - 1], because):
+        return False
+    trace.assume(dim, because, decided=known)
+    return True
+
+
+def _nearest(symbol: str, number: float) -> float:
+    """The integer for which a comparison with integers has the same outcome, if there is one."""
+    if number == math.floor(number):
+        return int(number)
+    return {"<": math.ceil, ">=": math.ceil, "<=": math.floor, ">": math.floor}.get(symbol, float)(
+        number
+    )
 
 
 def _equal(low: int | None, high: int | None) -> bool | None:

@@ -39,6 +39,7 @@ from mlc.frontend.errors import (
 from mlc.frontend.trace.bound import BoundSizes
 from mlc.frontend.trace.draws import Draws
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
+from mlc.frontend.trace.python_ints import PythonInts
 from mlc.frontend.trace.source import Site, user_site
 from mlc.lazy_dataclass import dataclass
 
@@ -57,6 +58,7 @@ class Assumption:
 
     dim: Dim
     because: str
+    decided: bool = False  # by sizes of one call: for others the function does something else
 
 
 RESULT_NAMES = "__mlc_results__"
@@ -104,6 +106,7 @@ class Trace:
         self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
         self.room: Any = None  # for sizes that nothing bounds
         self.bound = BoundSizes(self.scopes, self.symbols, self.limits)
+        self.holders: set[type] = set()  # kinds of what stands in lists and dicts for what is there
         self.counted: list[Any] = []  # masks whose true elements have a symbol
         self.rooms: list[tuple[SSAValue, SSAValue, Dim]] = []  # numbers of no bound, and symbols
         self.naturals: list[tuple[Dim, SSAValue, Dim]] = []  # max(dim, 0), and its symbol
@@ -113,8 +116,7 @@ class Trace:
         self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
         self.keep: list[object] = []  # what the ids above belong to
         self.literal = -1  # arrays of so many elements or fewer are constants of the program
-        self.varying: Mapping[Hashable, str] = {}  # numbers from outside that are inputs
-        self.integers: dict[str, tuple[Path, int]] = {}  # arguments that are Python ints, by name
+        self.ints = PythonInts()
         self.made: list[weakref.ref[Value]] = []
         self.unrolled: dict[str, str] = {}  # why loops, by file:line, were traced trip by trip
         self.staging: object = None
@@ -217,7 +219,7 @@ class Trace:
         self.hidden_arrays.append(array)
         return self.argument(source.text, dtype, shape, layout=layout)
 
-    def assume(self, dim: Dim, because: str) -> None:
+    def assume(self, dim: Dim, because: str, *, decided: bool = False) -> None:
         """Rely on dim >= 0; checked at every call before the compiled code runs."""
         if not self.limits.keys().isdisjoint(dim.symbols()):
             if self.bound.ranges.is_natural(dim):
@@ -225,7 +227,7 @@ class Trace:
             message = f"{because}: whether there are enough is known only when the program runs."
             raise located(NotSupportedError, message)
         if dim.constant is None and all(a.dim != dim for a in self.assumptions):
-            self.assumptions.append(Assumption(dim, because))
+            self.assumptions.append(Assumption(dim, because, decided))
 
     @contextmanager
     def inside(self, block: Block) -> Generator[None, None, None]:

@@ -347,9 +347,9 @@ _OF_BOOLS = ("bitwise_and", "bitwise_or", "bitwise_xor")
 
 
 def _operate(function: str, lhs: object, rhs: object) -> object:
-    from mlc.frontend.numpy.values import is_operand, operator_result
+    from mlc.frontend.numpy.values import are_operands, operator_result
 
-    if not (is_operand(lhs) and is_operand(rhs)):
+    if not are_operands(lhs, rhs):
         return NotImplemented
     operands, of_numbers = (lhs, rhs), function not in _OF_BOOLS
     if function == "power" and isinstance(rhs, int) and rhs == 2:
@@ -486,13 +486,13 @@ _several("transpose")
 _NDARRAY_NAMES = frozenset(name for name in dir(np.ndarray) if not name.startswith("_"))
 
 
-def _missing(self: Tracer, name: str) -> NoReturn:
+def _missing(self: Tracer, name: str) -> Any:
     if name in _NDARRAY_NAMES:
         raise located(
             NotSupportedError,
             f"ndarray.{name} is not supported yet on traced arrays; see mlc.numpy for what is.",
         )
-    raise AttributeError(f"'Tracer' object (a traced array) has no attribute {name!r}")
+    return _names().attribute_of(self, name)
 
 
 Tracer.__getattr__ = _missing  # pyright: ignore[reportAttributeAccessIssue]

@@ -96,13 +96,25 @@ def test_dynamic_true_and_annotations() -> None:
     assert '"N", 2' in g.lower().text("trace")
 
 
-def test_sizes_that_decide_are_specialised() -> None:
+def test_sizes_that_decide_alike_share_a_program() -> None:
     @mlc.compile
     def f(x: Any) -> Any:
         total = x[0]
         for k in range(1, x.shape[0]):
             total = total + x[k]
         return total if x.shape[0] > 3 else total * 2
+
+    for n in (2, 3, 4, 3, 9, 2, 30, 5):
+        assert_same(f(ones(n, 2)), f.__wrapped__(ones(n, 2)))
+    assert len(f.stats().artifacts) == 3  # of 2; of 3 and fewer; of 4 and more
+
+
+def test_sizes_whose_number_is_needed_are_specialised() -> None:
+    names = {2: 1.0, 3: 2.0, 4: 5.0}
+
+    @mlc.compile
+    def f(x: Any) -> Any:
+        return x * names[x.shape[0]]
 
     for n in (2, 3, 4, 3):
         assert_same(f(ones(n, 2)), f.__wrapped__(ones(n, 2)))
