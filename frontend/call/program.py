@@ -195,14 +195,16 @@ def trace_program(
     donated: Sequence[str] = (),
     varying: Mapping[Hashable, str] | None = None,
     fatal: frozenset[Fatal] = frozenset(),
+    carries: bool = False,
 ) -> Program:
     """
     The program of one call, whose array leaves have the given (perhaps symbolic) shapes. `fatal`:
-    errors that tracing has ended with, which the program raises.
+    errors that tracing has ended with, which the program raises. `carries`: it draws random numbers
+    itself.
     """
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
-    trace.varying, trace.fatal = dict(varying or {}), fatal
+    trace.varying, trace.fatal, trace.draws.carries = dict(varying or {}), fatal, carries
     made, site = trace.made, definition_of(function)
     try:
         with tracing(trace), errors_released(trace):
@@ -215,11 +217,12 @@ def trace_program(
         if found is None or found in fatal or (isinstance(error, MlcError) and open_):
             raise  # one for these sizes and numbers alone may not; what is counted is of one dtype
         fatal |= {found}
+    carries = trace.draws.carries
     del trace
     if program is None:
         return trace_program(
             function, name, parameters, call, shapes,
-            numerics=numerics, donated=donated, varying=varying, fatal=fatal,
+            numerics=numerics, donated=donated, varying=varying, fatal=fatal, carries=carries,
         )  # fmt: skip
     check_released(made, site)
     return replace(program, trace_s=time.perf_counter() - begin)

@@ -105,6 +105,7 @@ _THROUGH = (
     "mlc.frontend.trace.tracer",
     "mlc.frontend.trace.symbolic",
     "mlc.frontend.trace.access",
+    "mlc.frontend.numpy.operating",
     "mlc.frontend.numpy.python_numbers",
     "mlc.frontend.staging.variants",
     "mlc.frontend.staging.branches",

@@ -109,19 +109,22 @@ def attempted(
     return False, None
 
 
-def decision(test: Callable[[], Any], local: Sequence[Local]) -> Any:
+def decision(test: Callable[[], Any], local: Sequence[Local]) -> tuple[Any, bool]:
     """
-    Whether a loop goes on: what Python knows, or a value of which nothing stays in the program,
-    unless to ask changes something: the loop asks itself.
+    Whether a loop goes on: what Python knows, or a value of which nothing stays, in the program or
+    of what to ask changes: the loop asks itself. And whether to ask has changed something.
     """
-    before, block = [variable.get() for variable in local], Block()
+    put_back, block = saved(local), Block()
+    before = [variable.get() for variable in local]
     with journaled(block) as journal:
         found = truth(test(), staying=False)
-    if isinstance(found, bool) or has_changed(local, before, journal):
+    if isinstance(found, bool):
         keep(block, journal)
-    else:
-        discard(block)
-    return found
+        return found, has_changed(local, before, journal)
+    put_back()
+    journal.undo()
+    discard(block)
+    return found, False
 
 
 def has_changed(local: Sequence[Local], before: Sequence[Any], journal: Journal) -> bool:

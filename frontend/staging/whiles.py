@@ -156,15 +156,15 @@ class While:
         trip, stays = -1, False
         while True:
             trip += 1
-            decided = decision(self.test, local)
+            decided, changes = decision(self.test, local)
             if not isinstance(decided, bool):
                 return deciding(decided, lambda: self._staged(local))
             if not decided:
                 said(added, trip, why or f"{SHORT}, and Python decides its test")
                 return self.otherwise() if self.otherwise else None
-            if trip == 0:
+            if trip == 0 and not changes:
                 stays = tried_body(self.body, local).stays(MANY, self.read)
-            if stays or self._may_be_long(trip):
+            if not changes and (stays or self._may_be_long(trip)):
                 kept, code, why = self._kept(MOST_OPS if stays else added.ops())
                 if kept:
                     return code
@@ -172,7 +172,7 @@ class While:
             if self.leaving:
                 known, code = attempted(self.body, local)
                 if not known:
-                    return self._staged(local, endless=True)
+                    return self._trip() if changes else self._staged(local, endless=True)
             else:
                 code = self.body()
             if not goes_on(code):
@@ -243,20 +243,20 @@ class While:
         if len(chain) > MOST_PEELED:
             raise unsettled(peel.name, chain)
         again = replace(self, peeled=chain)
-
-        def trip() -> Exit | None:
-            code = self.body()
-            if code is not None and code.only == BREAKS:
-                return None
-            return again.after(None if goes_on(code) else code)
-
         decided = True if test is None else truth(test(), staying=False)
         if decided is True:
-            return trip()
+            return again._trip()
         if decided is False:
             return self.otherwise() if self.otherwise else None
-        both = (trip, self.otherwise)
+        both = (again._trip, self.otherwise)
         return staged_branch(decided, both, None, self.local, later=False, apart=True)
+
+    def _trip(self) -> Exit | None:
+        """A trip whose test is true, and the loop after it."""
+        code = self.body()
+        if code is not None and code.only == BREAKS:
+            return None
+        return self.after(None if goes_on(code) else code)
 
     def after(self, code: Exit | None) -> Exit | None:
         """The loop after a trip that was left so; `break` leaves it."""

@@ -99,12 +99,12 @@ class Trace:
         self.states: set[Value] = set()  # of what a call does beside its results
         self.passing: list[Block] = []  # blocks that give these on
         self.argument_names, self.argument_layouts = list[str](), list[str]()
-        self.argument_units = list[str]()
-        self.symbols: list[str] = []
+        self.argument_units, self.symbols = list[str](), list[str]()
         self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
         self.room: Any = None  # for sizes that nothing bounds
         self.bound = BoundSizes(self.scopes, self.symbols, self.limits)
         self.counted: list[Any] = []  # masks whose true elements have a symbol
+        self.counts: list[tuple[SSAValue, Dim, Operation, Dim]] = []  # numbers, ends, and symbols
         self.rooms: list[tuple[SSAValue, SSAValue, Dim]] = []  # numbers of no bound, and symbols
         self.naturals: list[tuple[Dim, SSAValue, Dim]] = []  # max(dim, 0), and its symbol
         self.hidden, self.hidden_arrays = list[HiddenInput](), list[Array]()
@@ -300,6 +300,7 @@ class Trace:
         self.states.clear()
         self.meaning.clear()
         self.keep.clear()
+        self.changed_in.clear()  # what it names may lead to functions whose variables lead here
         self.staging = self.effects = None
 
     def finish(
