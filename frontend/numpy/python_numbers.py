@@ -101,7 +101,7 @@ DIVISIONS = {
 }
 """mlc.numpy's functions for operators that raise ZeroDivisionError, of numbers of Python's."""
 
-_THROUGH = (
+THROUGH = (
     "mlc.frontend.trace.tracer",
     "mlc.frontend.trace.symbolic",
     "mlc.frontend.trace.access",
@@ -126,7 +126,7 @@ def divided(function: str, lhs: Any, rhs: Any) -> tuple[Any, Any]:
     """
     pythons = (_is_pythons(lhs) and _is_pythons(rhs)) or takes_float((lhs, rhs))
     doubtful = any(isinstance(x, Tracer) and x.whole is not None for x in (lhs, rhs))
-    if not (pythons or doubtful) or not asked_by_user(_THROUGH):
+    if not (pythons or doubtful) or not asked_by_user(THROUGH):
         return lhs, rhs
     if not pythons:
         return _divided_where_pythons(function, lhs, rhs)

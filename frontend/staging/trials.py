@@ -53,9 +53,6 @@ MOST_STORED, MOST_OF_LEAST = 64, 300
 about a kernel of its own, for which compiling takes some 30 ms; and ops, where the trips are fewer
 than `FEW`."""
 
-MOST_TRIPS = 2**30
-"""For which Python's integers must stay within 64 bits in a loop of which Python knows the end."""
-
 MOST_KERNELS = 16
 """Of trips whose arrays are not elementwise of those before: ops on arrays, each about a kernel of
 its own, from which they are one loop (docs/measurements.md, Loops of few trips)."""

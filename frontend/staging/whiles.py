@@ -29,13 +29,13 @@ from mlc.frontend.staging.loop_exits import (
     rest_of_loop,
     unleft,
 )
+from mlc.frontend.staging.magnitudes import MOST_TRIPS
 from mlc.frontend.staging.rolled import Peel, Rolled, enter
 from mlc.frontend.staging.trials import (
     MANY,
     MOST_OPS,
     MOST_PEELED,
     MOST_SHORT,
-    MOST_TRIPS,
     SHORT,
     TYPES,
     Added,
@@ -129,6 +129,7 @@ def staged(
     loop = WhileOp(rolled.starts, Region(block), Region(rolled.body.block))
     check_slices(loop)
     here().b.insert(loop)
+    rolled.watch_integers()
     put_results(rolled, loop.outs, none)
     return rolled, state, possible
 

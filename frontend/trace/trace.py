@@ -81,9 +81,7 @@ class Trace:
         self.loops = 0  # of the user's, that run
         self.private: list[FuncOp] = []  # functions of the module that others name
         self.alike: dict[Hashable, list[FuncOp]] = {}  # those of them that were traced here
-        self.imported: dict[
-            FuncOp, FuncOp
-        ] = {}  # those that are of other modules, by what they were
+        self.imported: dict[FuncOp, FuncOp] = {}  # of other modules, by what they were
         self.long_loops: set[CodeType] = set()  # bodies that were better as one loop
         self.tried: dict[CodeType, Any] = {}  # what a trip of a loop's body is
         self.changed_in: dict[CodeType, Sequence[Any]] = {}  # what trips of a loop's body carried
@@ -108,6 +106,7 @@ class Trace:
         self.rooms: list[tuple[SSAValue, SSAValue, Dim]] = []  # numbers of no bound, and symbols
         self.naturals: list[tuple[Dim, SSAValue, Dim]] = []  # max(dim, 0), and its symbol
         self.hidden, self.hidden_arrays = list[HiddenInput](), list[Array]()
+        self.pythons: dict[SSAValue, int] = {}  # what Python's integers of operators are at most
         self.guards: dict[Hashable, Guard] = {}
         self.assumptions: list[Assumption] = []
         self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
