@@ -145,6 +145,12 @@ while c.next() < 3 * x[3]:
     t += c.k
 return c.k, t
 
+# a test that binds a name which the trip reads
+s = x[3]
+while (t := abs(s) * 0.5) > 0.2:
+    s = s * 0.7 - t * 0.1 * x[1] ** 2
+return s, t
+
 # a list of so many
 r = [0.0] * n
 r[0] = x[0]

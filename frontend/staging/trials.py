@@ -109,19 +109,20 @@ def attempted(
 def decision(test: Callable[[], Any], local: Sequence[Local]) -> tuple[Any, bool]:
     """
     Whether a loop goes on: what Python knows, or a value of which nothing stays, in the program or
-    of what to ask changes: the loop asks itself. And whether to ask has changed something.
+    of what to ask changes: the loop asks itself. And whether to ask changes something.
     """
     put_back, block = saved(local), Block()
     before = [variable.get() for variable in local]
     with journaled(block) as journal:
         found = truth(test(), staying=False)
+    changes = has_changed(local, before, journal)
     if isinstance(found, bool):
         keep(block, journal)
-        return found, has_changed(local, before, journal)
-    put_back()
-    journal.undo()
-    discard(block)
-    return found, False
+    else:
+        put_back()
+        journal.undo()
+        discard(block)
+    return found, changes
 
 
 def has_changed(local: Sequence[Local], before: Sequence[Any], journal: Journal) -> bool:

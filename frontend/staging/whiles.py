@@ -159,7 +159,7 @@ class While:
             trip += 1
             decided, changes = decision(self.test, local)
             if not isinstance(decided, bool):
-                return deciding(decided, lambda: self._staged(local))
+                return deciding(decided, partial(self._staged, local, changes=changes))
             if not decided:
                 said(added, trip, why or f"{SHORT}, and Python decides its test")
                 return self.otherwise() if self.otherwise else None
@@ -200,27 +200,39 @@ class While:
             return False, None, f"{TYPES}: {peel}"
 
     def _staged(
-        self, local: list[Local], *, endless: bool = False, checked: bool = False
+        self,
+        local: list[Local],
+        *,
+        endless: bool = False,
+        checked: bool = False,
+        changes: bool = False,
     ) -> Exit | None:
         """
-        `endless`: the test is true as far as Python decides; `checked`: so are Python's integers.
+        `endless`: the test is true as far as Python decides; `checked`: so are Python's integers;
+        `changes`: to ask changes something, such as a name that the body reads.
         """
         test: Body | None = self.test
         if endless and _is_true(self.test):
             test = None
         try:
-            found = staged(local, self.body, test, self.leaving, test is None)
+            rolled, state, possible = self._one_loop(local, test, changes)
         except Peel as peel:
             if checked:
                 raise
             return self._after_first_trip(peel, test)
         except _Changes:
-            test = None
-            found = staged(local, self._tested(), None, True, True)
-        rolled, state, possible = found
+            return self._staged(local, checked=checked, changes=True)
         if checked:
             rolled.check_integers(MOST_TRIPS)
-        return finished(state, possible, test is None, self.otherwise, self.local)
+        alone = test is None or changes
+        return finished(state, possible, alone, self.otherwise, self.local)
+
+    def _one_loop(
+        self, local: list[Local], test: Body | None, changes: bool
+    ) -> tuple[Rolled, State | None, frozenset[int]]:
+        if changes:
+            return staged(local, self._tested(), None, True, True)
+        return staged(local, self.body, test, self.leaving, test is None)
 
     def _tested(self) -> Body:
         """The test and a trip, as a trip of an endless loop."""
