@@ -151,6 +151,11 @@ while (t := abs(s) * 0.5) > 0.2:
     s = s * 0.7 - t * 0.1 * x[1] ** 2
 return s, t
 
+# any ends at the first
+if any((y := v) > 2 for v in [1, 2, 3, 4]):
+    return y * x[0]
+return -1.0
+
 # a list of so many
 r = [0.0] * n
 r[0] = x[0]
@@ -261,3 +266,9 @@ def test_is_as_python_has_it(name: str) -> None:
                 arguments = np.array(values), 3
                 wanted, given = outcome(plain, arguments), outcome(step.reference, arguments)
                 assert not different(wanted, given)
+
+
+def test_what_values_end_binds_nothing() -> None:
+    text = text_of("if any((y := v) > 0.5 for v in x):\n    return y\nreturn -1.0")
+    with pytest.raises(mlc.NotSupportedError, match="the generator binds y"):
+        mlc.compile(compiled_text(text))(np.array(ARRAYS[0]), 3)
