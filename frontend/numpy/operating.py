@@ -6,11 +6,10 @@ import operator
 from typing import Any
 
 from mlc.frontend import numpy as names
-from mlc.frontend.numpy.python_numbers import DIVISIONS, THROUGH, divided
+from mlc.frontend.numpy.python_numbers import DIVISIONS, divided
 from mlc.frontend.numpy.values import is_operand, operator_result
 from mlc.frontend.numpy.whole_numbers import check_fits
 from mlc.frontend.trace.kinds import is_series
-from mlc.frontend.trace.source import asked_by_user
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
@@ -25,7 +24,7 @@ def operated(function: str, lhs: Any, rhs: Any) -> Any:
     for series, number in ((lhs, rhs), (rhs, lhs)):
         if is_series(series) and (function == "multiply" or number.weak) and not number.is_place:
             return repeated(series, number) if function == "multiply" else NotImplemented
-    most = check_fits(function, lhs, rhs) if asked_by_user(THROUGH) else None
+    most = check_fits(function, lhs, rhs)
     operands, of_numbers = (lhs, rhs), function not in _OF_BOOLS
     if function == "power" and isinstance(rhs, int) and rhs == 2:
         # as NumPy's operator does: of bool, int8 and not int64

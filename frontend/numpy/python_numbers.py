@@ -107,6 +107,7 @@ THROUGH = (
     "mlc.frontend.trace.access",
     "mlc.frontend.numpy.operating",
     "mlc.frontend.numpy.python_numbers",
+    "mlc.frontend.numpy.whole_numbers",
     "mlc.frontend.staging.variants",
     "mlc.frontend.staging.branches",
     "mlc.frontend.staging.variables",

@@ -22,7 +22,9 @@ from mlc.dialects.tensor.division import DivisorOp, PowOp
 from mlc.dialects.tensor.elementwise import AddOp, MulOp, SubOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend import numpy as mnp
+from mlc.frontend.numpy.python_numbers import THROUGH
 from mlc.frontend.numpy.values import is_weak, lift
+from mlc.frontend.trace.source import asked_by_user
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -85,6 +87,8 @@ def check_fits(function: str, lhs: Any, rhs: Any) -> int | None:
     is at most, or None of other operators and numbers.
     """
     if function not in _AS_FLOATS or not (_is_integer(lhs) and _is_integer(rhs)):
+        return None
+    if not asked_by_user(THROUGH):
         return None
     x, y = _most(lhs), _most(rhs)
     signed = function in _POSITIVE and not _is_natural(rhs)
