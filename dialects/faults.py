@@ -28,6 +28,9 @@ NONE_FAULTS = {
 }
 """What is said of none, by what it is a number of: elements, or places that a range steps on."""
 
+TOO_LARGE = "int too large"
+"""The operation whose number is 0 where an integer of Python's does not fit."""
+
 ZERO_FAULTS = {
     "int /": "division by zero",
     "int //": "integer division or modulo by zero",
@@ -39,5 +42,12 @@ ZERO_FAULTS = {
     "float divmod": "float divmod()",
     "complex /": "complex division by zero",
     "float **": "0.0 cannot be raised to a negative power",
+    TOO_LARGE: "an integer of Python's leaves the 64 bits that compiled code has",
 }
 """What Python says of numbers that are divided by 0; NumPy's are not an error."""
+
+
+def fault_of(operation: str) -> ArithmeticError:
+    """The error of such an operation."""
+    kind = OverflowError if operation == TOO_LARGE else ZeroDivisionError
+    return kind(ZERO_FAULTS[operation])

@@ -15,13 +15,12 @@ from mlc.dialects.faults import (
     NONE_FAULTS,
     SHARE,
     SHARE_FAULT,
-    ZERO_FAULTS,
+    fault_of,
 )
 from mlc.lazy_dataclass import dataclass
 
 _RAISES: dict[str, type[Exception]] = {
     "index": IndexError,
-    "zero": ZeroDivisionError,
     "library": np.linalg.LinAlgError,
 }
 """By the first word of the kind; ValueError for the others."""
@@ -39,6 +38,8 @@ class Site:
     @property
     def raises(self) -> type[Exception]:
         """The class of what is raised there."""
+        if self.kind.startswith("zero "):
+            return type(fault_of(self.kind.removeprefix("zero ")))
         return _RAISES.get(self.kind.split()[0], ValueError)
 
     def raise_for(self, value: int, extent: int) -> NoReturn:
@@ -54,7 +55,8 @@ class Site:
         if self.kind == SHARE:
             raise ValueError(f"{SHARE_FAULT}{where}")
         if self.kind.startswith("zero "):
-            raise ZeroDivisionError(f"{ZERO_FAULTS[self.kind.removeprefix('zero ')]}{where}")
+            error = fault_of(self.kind.removeprefix("zero "))
+            raise type(error)(f"{error}{where}")
         if self.kind == "library":
             kind = ValueError if value == NO_POINTS else np.linalg.LinAlgError
             raise kind(f"{LIBRARY_FAULTS[value - 1]}{where}")

@@ -14,7 +14,7 @@ from xdsl.irdl import prop_def
 from mlc.dialects import functions
 from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dtypes import F32, I64, REALS, DType
-from mlc.dialects.faults import ZERO_FAULTS
+from mlc.dialects.faults import ZERO_FAULTS, fault_of
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
 from mlc.dialects.tensor.create import ConstantOp, full
 from mlc.dialects.tensor.element import ElementBuilder
@@ -236,8 +236,8 @@ class PowOp(Binary):
 @irdl_op_definition
 class DivisorOp(Unary):
     """
-    x, by which Python's numbers are divided: 0 is a run-time ZeroDivisionError, in the words for
-    `operation`.
+    x, by which Python's numbers are divided, or whether an integer of Python's fits: 0 is a
+    run-time ZeroDivisionError, or OverflowError, in the words for `operation`.
 
     ```mlir
     %0 = mlc.divisor %x of "int //" : tensor<i64>
@@ -269,7 +269,7 @@ class DivisorOp(Unary):
     def reference(self, *operands: Array) -> Array:
         (x,) = operands
         if (x == 0).any():
-            raise ZeroDivisionError(ZERO_FAULTS[self.operation.data])
+            raise fault_of(self.operation.data)
         return x
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:

@@ -70,6 +70,7 @@ class Ready:
         program, effects = self.program, self.program.outcome
         does = bool(program.written or program.stores or program.tells)
         doubtful = len(errors) > (0 if does else 1) or (effects is not None and effects.unread)
+        doubtful = doubtful or OverflowError in errors  # Python's integers have no end
         self.again = program.may_run_as_python and doubtful
         if self.again and effects is not None and program.tells:
             effects.waits = True
@@ -95,7 +96,7 @@ class Ready:
             return tuple(results) if signature.as_tuple else results[0]
 
         self.entry = run
-        self._begin_again({IndexError, ZeroDivisionError})
+        self._begin_again({IndexError, ZeroDivisionError, OverflowError})
 
     @property
     def native_builtin(self) -> Callable[..., Any]:

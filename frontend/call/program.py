@@ -228,18 +228,19 @@ def trace_program(
     sizes: Mapping[str, int] | None = None,
     fatal: frozenset[Fatal] = frozenset(),
     on_gpu: bool = False,
+    carries: bool = False,
 ) -> Program:
     """
     The program of one call, whose array leaves have the given (perhaps symbolic) shapes. `sizes`:
     what the symbols are in this call, if that is known; `as_sizes`: numbers that are sizes;
     `limits`: how large others are at most. `fatal`: errors that tracing has ended with, which the
-    program raises.
+    program raises. `carries`: it draws random numbers itself.
     """
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
     trace.ints.varying, trace.ints.sizes, trace.fatal = dict(varying or {}), sizes or {}, fatal
     trace.ints.as_sizes, trace.ints.limits = as_sizes or {}, limits or {}
-    trace.on_gpu = on_gpu
+    trace.on_gpu, trace.draws.carries = on_gpu, carries
     made, site = trace.made, definition_of(function)
     try:
         with tracing(trace), errors_released(trace):
@@ -255,12 +256,13 @@ def trace_program(
         if found is None or found in fatal or refused:
             raise  # one for these sizes and numbers alone may not; what is counted is of one dtype
         fatal |= {found}
+    carries = trace.draws.carries
     del trace
     if program is None:
         return trace_program(
             function, name, parameters, call, shapes,
             numerics=numerics, donated=donated, varying=varying, as_sizes=as_sizes, limits=limits,
-            sizes=sizes, fatal=fatal, on_gpu=on_gpu,
+            sizes=sizes, fatal=fatal, on_gpu=on_gpu, carries=carries,
         )  # fmt: skip
     check_released(made, site)
     return replace(program, trace_s=time.perf_counter() - begin)

@@ -176,6 +176,7 @@ from mlc.frontend.numpy.elementwise_whole import (
 )
 from mlc.frontend.numpy.indexing import getitem as getitem  # for Tracer
 from mlc.frontend.numpy.indexing import take, take_along_axis
+from mlc.frontend.numpy.operating import operated as operated  # for Tracer
 from mlc.frontend.numpy.padding import (
     append,
     diag,
@@ -194,9 +195,7 @@ from mlc.frontend.numpy.padding import (
 )
 from mlc.frontend.numpy.placement import put_along_axis
 from mlc.frontend.numpy.positions import argwhere, flatnonzero, nonzero
-from mlc.frontend.numpy.python_numbers import DIVISIONS as DIVISIONS  # for Tracer
 from mlc.frontend.numpy.python_numbers import attribute_of as attribute_of  # for Tracer
-from mlc.frontend.numpy.python_numbers import divided as divided  # for Tracer
 from mlc.frontend.numpy.python_numbers import item as item  # for Tracer
 from mlc.frontend.numpy.python_numbers import quotient_and_rest as quotient_and_rest  # for Tracer
 from mlc.frontend.numpy.python_numbers import tolist as tolist  # for Tracer

@@ -1,6 +1,7 @@
 """
 ``np.random.default_rng(seed)`` inside a compiled function: the seed is known, so NumPy itself draws
-while the function is traced. Every call has these numbers, as it has in Python.
+while the function is traced. Every call has these numbers, as it has in Python. Where values decide
+what is drawn, the program draws (drawing.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from mlc.frontend import numpy as mnp
 from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.drawing import Words, can_draw
 from mlc.frontend.numpy.python_numbers import item
 from mlc.frontend.numpy.values import lift, result
 from mlc.frontend.trace.captures import holds_tracer
@@ -23,6 +25,7 @@ from mlc.frontend.trace.kinds import is_array, is_number, is_tuple
 from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.transform import Again
 
 _BITS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937", "SeedSequence")
 
@@ -53,7 +56,12 @@ class SeededGenerator:
         self._generator = generator
         self._scope = here().scopes[-1]
         self.spent = False
-        here().draws.streams.append(self)
+        self._words = None
+        draws, bits = here().draws, generator.bit_generator
+        if draws.carries and isinstance(bits, np.random.PCG64):
+            self._words = Words(bits)
+        else:
+            draws.streams.append(self)
 
     @property
     def state(self) -> Any:
@@ -74,6 +82,8 @@ class SeededGenerator:
                 return _SCALED[name](partial(self._draw, name), *args, **kwargs)
             args, kwargs = _known(args), {key: _known(value) for key, value in kwargs.items()}
             if holds_tracer([*args, *kwargs.values()]):
+                if name == "integers":
+                    return self._draw(name, lambda stream: stream.integers(*args, **kwargs), True)
                 message = f"rng.{name}: an argument is traced, and NumPy draws while compiling."
                 remedy = "Draw standard numbers, and scale and shift them: mu + sigma * rng.…"
                 raise located(NotSupportedError, message, remedy=remedy)
@@ -81,11 +91,19 @@ class SeededGenerator:
 
         return draw
 
-    def _draw(self, name: str, how: Draw) -> Any:
-        """What NumPy draws here: now, or in loops of the program for all trips once these stand."""
+    def _draw(self, name: str, how: Draw, of_values: bool = False) -> Any:
+        """
+        What NumPy draws here: now, or in loops of the program for all trips once these stand; what
+        the program draws, where values decide (`of_values`: between which numbers).
+        """
         trace = here()
+        if self._words is not None and self._is_followed():
+            return self._words.drawn(name, self._generator, how, of_values)
         loops = None if self.spent else trace.draws.loops(trace.scopes, self._scope)
-        if loops is None and trace.trial is None:
+        if of_values or (loops is None and trace.trial is None):
+            if not trace.draws.carries and can_draw(self._generator, name):
+                trace.draws.carries = True
+                raise Again
             message = (
                 "a loop before, which values end, decides what is drawn here."
                 if self.spent
@@ -102,6 +120,12 @@ class SeededGenerator:
         held = trace.hidden_argument(table, HiddenInput(object_path(table, f"rng.{name}")))
         row = held[tuple(x.place for x in loops)]
         return item(row) if is_number(sample) else result(row.value)
+
+    def _is_followed(self) -> bool:
+        """Whether all that is traced within its scope follows what changes: no `mlc.fori_loop`."""
+        scopes, blocks = here().scopes, [journal.block for journal in here().journals]
+        first = next((k for k, scope in enumerate(scopes) if scope is self._scope), -1)
+        return all(any(x is block for block in blocks) for x in scopes[first + 1 :])
 
 
 Draw = Callable[[Any], Any]
@@ -154,13 +178,7 @@ def _traced(drawn: Any) -> Any:
 
 def _order(draw: Drawing, x: Tracer, axis: int) -> Tracer:
     count = int(x.shape[axis])
-
-    def ordered(stream: np.random.Generator) -> Any:
-        order = np.arange(count)
-        stream.shuffle(order)
-        return order
-
-    return draw(ordered)
+    return draw(lambda stream: stream.permutation(count))
 
 
 def _shuffle(draw: Drawing, x: Tracer, axis: int = 0) -> None:
@@ -183,7 +201,8 @@ def _choice(
     count = int(a.shape[axis])
 
     def places(stream: Any) -> Any:  # its stubs do not know every size
-        return np.asarray(stream.choice(count, size, replace, p, 0, shuffle))
+        found = stream.choice(count, size, replace, p, 0, shuffle)
+        return found if isinstance(found, Tracer) else np.asarray(found)
 
     return mnp.take(a, draw(places), axis=axis)
 

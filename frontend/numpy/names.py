@@ -184,8 +184,11 @@ What becomes of every public name of NumPy {version} in a compiled function. Mad
   symbolic sizes and complex numbers are those of what it is made of.
 - **While tracing**: NumPy itself answers, of what is known when the function is compiled.
   A generator whose seed is known there draws then: `np.random.default_rng(7)` in the function; in
-  loops of the program, whose number of trips is known, for all of them, in NumPy's order. One
-  from outside, and one without a seed, is refused; `mlc.random` has keys.
+  loops of the program, whose number of trips is known, for all of them, in NumPy's order. Where
+  values decide what is drawn, the program draws NumPy's numbers (`default_rng`: `random`,
+  `integers`, `standard_normal`, `standard_exponential`, `normal`, `uniform`, `exponential`,
+  `choice` with replacement, `permutation`, `shuffle`). One from outside, and one without a seed, is
+  refused; `mlc.random` has keys.
 - **Refused**: an error that names the line, for the reason that stands here.
 
 Compiled functions compute in this machine's byte order. An argument of the other one (`>f8`) is

@@ -108,11 +108,13 @@ DIVISIONS = {
 }
 """mlc.numpy's functions for operators that raise ZeroDivisionError, of numbers of Python's."""
 
-_THROUGH = (
+THROUGH = (
     "mlc.frontend.trace.tracer",
     "mlc.frontend.trace.symbolic",
     "mlc.frontend.trace.access",
+    "mlc.frontend.numpy.operating",
     "mlc.frontend.numpy.python_numbers",
+    "mlc.frontend.numpy.whole_numbers",
     "mlc.frontend.staging.variants",
     "mlc.frontend.staging.branches",
     "mlc.frontend.staging.variables",
@@ -132,7 +134,7 @@ def divided(function: str, lhs: Any, rhs: Any) -> tuple[Any, Any]:
     """
     pythons = (_is_pythons(lhs) and _is_pythons(rhs)) or takes_float((lhs, rhs))
     doubtful = any(isinstance(x, Tracer) and x.whole is not None for x in (lhs, rhs))
-    if not (pythons or doubtful) or not asked_by_user(_THROUGH):
+    if not (pythons or doubtful) or not asked_by_user(THROUGH):
         return lhs, rhs
     if not pythons:
         return _divided_where_pythons(function, lhs, rhs)

@@ -66,14 +66,6 @@ def is_operand(value: object) -> TypeGuard[Any]:
     return isinstance(value, arrays | bool | int | float | complex | list | tuple)
 
 
-def are_operands(x: object, y: object) -> bool:
-    """Likewise of two; a number of Python's is none beside a list: `[0] * n` repeats it."""
-    numbers = (isinstance(v, Tracer) and v.weak and not v.dims for v in (x, y))
-    if any(numbers) and (is_series(x) or is_series(y)):
-        return False
-    return is_operand(x) and is_operand(y)
-
-
 def lift(value: object, function: str = "mlc") -> Tracer:
     """Any operand as a traced array; Python numbers become weak constants."""
     if isinstance(value, Tracer):

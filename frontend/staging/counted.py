@@ -25,10 +25,10 @@ from mlc.frontend.numpy.values import common_dtype, convert, lift, number
 from mlc.frontend.numpy.writing import with_part
 from mlc.frontend.staging.journal import put_contents, touched
 from mlc.frontend.staging.options import is_number_or_array
-from mlc.frontend.staging.sized import cut, padded, room_for
+from mlc.frontend.staging.sized import first_of, padded, room_for
 from mlc.frontend.trace.containers import REGISTERED, Structure, children_of, flatten, unflatten
 from mlc.frontend.trace.kinds import is_tuple, is_variants
-from mlc.frontend.trace.program_sizes import room_size
+from mlc.frontend.trace.program_sizes import room_size, symbol_of
 from mlc.frontend.trace.symbolic import as_size, is_bound
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
@@ -427,20 +427,28 @@ def used_rows(held: Counted) -> Counted:
     if isinstance(held.count, int):
         found = [x[: held.count] if isinstance(x, Tracer) else x for x in leaves]
         return Counted(held.count, unflatten(structure, found))
-    size = i64(held.count)
-    symbol: list[Any] = []
+    used = symbol_of(i64(held.count), held.capacity)
+    cut: list[Any] = []
     for x in leaves:
         if isinstance(x, Tracer):
-            value = cut(x.value, [size] + [None] * (x.ndim - 1))
-            symbol.append(Tracer(here(), value, weak=x.weak))
+            cut.append(Tracer(here(), first_of(x.value, (used, *x.dims[1:])), weak=x.weak))
         else:
-            symbol.append(x)
-    return Counted(held.count, unflatten(structure, symbol))
+            cut.append(x)
+    return Counted(held.count, unflatten(structure, cut))
 
 
 def as_arrays(args: Sequence[Any]) -> list[Any]:
-    """Arguments of a NumPy function: arrays in the place of such lists."""
-    return [as_array(counted_of(x)) if is_counted(x) else x for x in args]
+    """Arguments of a NumPy function: arrays in the place of such lists, also of those in lists."""
+    return [_as_array(x) for x in args]
+
+
+def _as_array(value: Any) -> Any:
+    if is_counted(value):
+        return as_array(counted_of(value))
+    if type(value) not in (list, tuple) or not any(type(x) in (list, tuple) for x in value):
+        return value
+    parts = as_arrays(value)
+    return value if all(x is y for x, y in zip(parts, value, strict=True)) else parts
 
 
 def as_index(key: Any) -> Any:

@@ -30,6 +30,7 @@ from mlc.frontend.staging.exits import (
     returns,
 )
 from mlc.frontend.staging.items import Items
+from mlc.frontend.staging.journal import touched
 from mlc.frontend.staging.lazy import Lazy
 from mlc.frontend.staging.list_methods import equal_lists
 from mlc.frontend.staging.loops import For
@@ -67,6 +68,14 @@ class Flow:
     def leave(code: Exit | None) -> Any:
         """What the function returns, of how its statements were left."""
         return left(code)
+
+    @staticmethod
+    def shares(*variables: Body) -> None:
+        """A function is called that may bind variables anew which these read."""
+        for variable in variables:
+            function: Any = variable
+            for cell in function.__closure__:
+                touched(cell)
 
     @staticmethod
     def branch(

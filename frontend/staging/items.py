@@ -221,7 +221,7 @@ def enumerated(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def zipped(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """zip(…)"""
-    parts = [_pythons(x) if type(x) in (list, tuple) else items_of(x) for x in args]
+    parts = [_pythons(x) if _is_pythons(x) else items_of(x) for x in args]
     if not any(map(traced, args)) or any(x is None for x in parts):
         return zip(*args, **kwargs)  # noqa: B905 - as the user says
     found = [x for x in parts if x is not None]
@@ -245,6 +245,10 @@ def zipped(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return tuple(x.made(part) for x, part in zip(found, row, strict=True))
 
     return replace(made, each=each)
+
+
+def _is_pythons(value: Any) -> bool:
+    return type(value) in (list, tuple) and not is_counted(value)
 
 
 def _pythons(values: list[Any] | tuple[Any, ...]) -> Items:

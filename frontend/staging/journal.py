@@ -1,5 +1,6 @@
 """
-What a traced body changes: arrays that it writes, lists, dicts and objects that it stores to.
+What a traced body changes: arrays that it writes, lists, dicts and objects that it stores to, and
+variables that functions inside share with those around them.
 
 A body of which it is not known whether it runs is traced under a journal. Afterwards everything is
 as it was before, and what the body left is known, so that it can be joined with what another left.
@@ -90,14 +91,20 @@ def journaled(block: Block) -> Generator[Journal]:
 
 
 def touched(obj: Any) -> None:
-    """Says that an object is about to be changed."""
+    """Says that an object, or a variable, is about to be changed."""
     trace = current()
     if trace is not None and trace.journals:
         trace.journals[-1].touches(obj)
 
 
+_VALUE = "value"
+"""The place of what a variable holds, which functions inside share."""
+
+
 def contents_of(obj: Any) -> Any:
-    """A copy of what a list, dict, set or object holds; None of anything else."""
+    """A copy of what a list, dict, set, object or variable holds; None of anything else."""
+    if isinstance(obj, CellType):
+        return {_VALUE: obj.cell_contents} if _is_full(obj) else {}
     if isinstance(obj, list | dict | set | bytearray | deque):
         return obj.copy()  # pyright: ignore[reportUnknownVariableType]
     held = getattr(obj, "__dict__", None)
@@ -124,7 +131,13 @@ def put_entries(obj: Any, entries: dict[Any, Any]) -> None:
 
 
 def put_contents(obj: Any, contents: Any) -> None:
-    """Gives a list, dict, set or object what it shall hold."""
+    """Gives a list, dict, set, object or variable what it shall hold."""
+    if isinstance(obj, CellType):
+        for value in contents.values():
+            obj.cell_contents = value
+        if _is_full(obj) and not contents:
+            del obj.cell_contents
+        return
     if isinstance(obj, list | bytearray):
         obj[:] = contents
         return
@@ -152,8 +165,9 @@ _TRACED = "mlc.frontend.staging.many"
 
 def reachable(wanted: Any) -> bool:
     """
-    Whether a variable of a function that is traced leads to the object. Who called the outermost of
-    them has no traced value, but perhaps much to search.
+    Whether a variable of a function that is traced leads to the object, or to a variable that
+    functions share. Who called the outermost of them has no traced value, but perhaps much to
+    search.
     """
     users: list[FrameType] = []
     traced = 0
@@ -180,7 +194,9 @@ def reachable(wanted: Any) -> bool:
             if found.either is not None:
                 pending += found.either.arrays
         elif isinstance(found, FunctionType):
-            pending += [c.cell_contents for c in found.__closure__ or () if _is_full(c)]
+            cells = found.__closure__ or ()
+            pending += [wanted] if any(c is wanted for c in cells) else []
+            pending += [c.cell_contents for c in cells if _is_full(c)]
         elif isinstance(found, MethodType):
             pending += [found.__self__, found.__func__]
         elif isinstance(found, partial):

@@ -64,6 +64,8 @@ from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
 MOST_NESTED = 50  # trips of a list, each in a branch of the one before
+MOST_EXACT = 2**12
+"""Trips that rather stand one by one than that Python runs calls whose integers leave 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -284,8 +286,10 @@ class For:
         counting = Counting(count, self.sliced, not items.parallel, changes or {})
         rolled = roll(local, [INDEX], step, unleft, items.count, True, code=code, counting=counting)
         rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
-        if items.known and not items.parallel:
+        if items.known and items.count <= MOST_EXACT and not items.parallel:
             rolled.check_integers(items.count)
+        elif not items.parallel:
+            rolled.watch_integers()
         loop = ForOp(count, rolled.starts, Region(rolled.body.block))
         if items.parallel:
             loop.attributes[PARALLEL] = UnitAttr()

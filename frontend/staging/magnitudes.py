@@ -7,7 +7,7 @@ of the trip's number is followed further than it is run; what grows as a power o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log2
 
 from xdsl.ir import Block, SSAValue
@@ -18,16 +18,19 @@ from mlc.dialects.tensor.bitwise import AndOp, OrOp, ShlOp, XorOp
 from mlc.dialects.tensor.comparison import MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import ForOp, IfOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
-from mlc.dialects.tensor.division import DivisorOp, FloorDivOp, ModOp
+from mlc.dialects.tensor.division import DivisorOp, FloorDivOp, ModOp, PowOp
 from mlc.dialects.tensor.elementwise import AddOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.dialects.tensor.within import WithinOp
+from mlc.frontend.trace.trace import here
 
 LIMIT = 2**62
 USUAL = 2**40
 """Of a number of which nothing is known."""
 TRIPS = 64
 """That are run; what has more than sixteen times the magnitude of half as many grows too fast."""
+MOST_TRIPS = 2**30
+"""Of a loop of which nobody knows how many it has."""
 MOST_POWER = 4
 INSIDE = 8  # trips of loops in the loop that are run
 
@@ -36,16 +39,64 @@ class _TooLargeError(Exception):
     """A number leaves 64 bits."""
 
 
-def stays_within(body: Block, starts: Mapping[int, int], trips: int) -> bool:
+def stays_within(
+    body: Block, starts: Mapping[int, int], trips: int, *, carried: bool = False
+) -> bool:
     """
     Whether the carried integers that begin as Python's, by their places among the block's carried
-    arguments, and what is computed of them, stay below 2^62 in so many trips.
+    arguments, and what is computed of them and of the trips' numbers, stay below 2^62 in so many
+    trips. `carried`: what is carried alone is asked for.
     """
     try:
-        _run(body, starts, trips, {}, TRIPS)
+        ends = _run(body, starts, trips, {}, TRIPS)
+        if carried:
+            return True
+        first = len(body.args) - len(yield_of(body).values)
+        memo: dict[SSAValue, int] = dict.fromkeys(body.args[:first], trips)
+        memo |= {body.args[first + k]: most for k, most in ends.items()}
+        for value in _of_trips(body, set(memo)):
+            _of(value, memo)
     except _TooLargeError:
         return False
     return True
+
+
+def growing(body: Block, starts: Iterable[int]) -> Iterator[TensorOp]:
+    """
+    The ops that may make integers too large which a loop carries for ever, at these places among
+    the block's carried arguments.
+    """
+    values = yield_of(body).values
+    first = len(body.args) - len(values)
+    grown = [k for k in starts if not _counts(values[k], body.args[first + k])]
+    memo: dict[SSAValue, int] = dict.fromkeys((body.args[first + k] for k in grown), LIMIT - 1)
+    for op in body.walk():
+        if type(op) in _GROWING and op.results[0] in here().pythons:
+            try:
+                _of(op.results[0], memo)
+            except _TooLargeError:
+                memo[op.results[0]] = LIMIT - 1
+                yield op  # pyright: ignore[reportReturnType]
+
+
+def _counts(value: SSAValue, before: SSAValue) -> bool:
+    """Whether a trip adds a constant to a number, or leaves it."""
+    op = value.owner
+    if isinstance(op, AddOp | SubOp):
+        return op.lhs is before and isinstance(op.rhs.owner, ConstantOp)
+    return value is before
+
+
+def _of_trips(body: Block, known: set[SSAValue]) -> Iterator[SSAValue]:
+    """What a body computes of numbers that Python knows where the trips stand one by one."""
+    for op in body.walk():
+        if isinstance(op, ForOp):
+            known.add(op.body.block.args[0])
+        if type(op) in _RULES and op.results[0] in here().pythons:
+            constants = (isinstance(x.owner, ConstantOp) or x in known for x in op.operands)
+            if all(constants):
+                known.update(op.results)
+                yield op.results[0]
 
 
 def _run(
@@ -102,6 +153,11 @@ def _computed(value: SSAValue, memo: dict[SSAValue, int]) -> int:
     if shape_of(value.type) or element_dtype(value) is not I64:
         return USUAL
     match value.owner:
+        case Block():
+            most = here().bound.ranges.greatest(here().bound.ranges.of(value))
+            return USUAL if most is None or most.constant is None else abs(most.constant)
+        case PowOp() as op:
+            return _power(op, memo)
         case ConstantOp() as op:
             return abs(int(op.array()[()]))
         case IfOp() as op:
@@ -125,6 +181,15 @@ def _of_loop(loop: ForOp, k: int, memo: dict[SSAValue, int]) -> int:
     return found[k]
 
 
+def _power(op: PowOp, memo: dict[SSAValue, int]) -> int:
+    """Of a power: a float of Python's where the exponent is negative."""
+    base, exponent = (_of(x, memo) for x in op.operands)
+    ranges = here().bound.ranges
+    if exponent * max(base.bit_length(), 1) > TRIPS or not ranges.is_natural(ranges.of(op.rhs)):
+        raise _TooLargeError
+    return base**exponent
+
+
 def _shifted(x: Sequence[int]) -> int:
     return x[0] << min(x[1], 64)
 
@@ -145,4 +210,7 @@ RULES: Mapping[type[TensorOp], Callable[[Sequence[int]], int]] = {
     OrOp: sum,
     XorOp: sum,
     ShlOp: _shifted,
+    PowOp: max,  # `_power` asks for more
 }
+
+_GROWING = (AddOp, SubOp, MulOp, ShlOp, PowOp)

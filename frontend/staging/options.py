@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from mlc.frontend.numpy.values import lift, number
@@ -89,7 +90,7 @@ def matching(option: Held, others: Sequence[Held | None], apart: bool) -> int | 
 
 
 def _may_be_one(held: Held) -> bool:
-    plain = (str, bytes, Unset, type(None))
+    plain = (str, bytes, Enum, Unset, type(None))
     return all(is_number_or_array(x) or isinstance(x, plain) or callable(x) for x in held.leaves)
 
 

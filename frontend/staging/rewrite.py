@@ -46,6 +46,7 @@ from mlc.frontend.staging.syntax import (
     defined,
     may_be_collections,
     runtime,
+    sharing,
     thunk,
 )
 from mlc.frontend.trace.definitions import Definition, parameters
@@ -137,6 +138,7 @@ class _Stager(Comprehensions, ast.NodeTransformer):
             targets: list[ast.expr] = [ast.Name(name, ast.Store()) for name in new]
             binding = ast.Assign(targets, ast.Constant(None))
             first.append(ast.If(ast.Constant(False), [binding], []))
+        first += sharing(declared, node.body[0])
         return [*(at(x, node.body[0]) for x in first), *statements]
 
     def _nested(self, node: Any) -> Any:

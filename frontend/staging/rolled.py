@@ -19,13 +19,14 @@ from typing import Any
 from xdsl.ir import Attribute, Block, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of
-from mlc.dialects.dtypes import DType
+from mlc.dialects.dtypes import I64, DType
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import discard
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import common_dtype, convert, lift
+from mlc.frontend.numpy.whole_numbers import check_growing
 from mlc.frontend.staging.alike import alike
 from mlc.frontend.staging.carried import Carried, asking, take_unseen, without_asked
 from mlc.frontend.staging.expected import expected, is_number, is_visible, key_of, unchanged
@@ -40,7 +41,7 @@ from mlc.frontend.staging.joins import (
     equal_values,
 )
 from mlc.frontend.staging.journal import contents_of, reachable
-from mlc.frontend.staging.magnitudes import stays_within
+from mlc.frontend.staging.magnitudes import MOST_TRIPS, USUAL, growing, stays_within
 from mlc.frontend.staging.options import is_number_or_array, widened, zero_of
 from mlc.frontend.staging.sized import more_room, padded
 from mlc.frontend.staging.sometimes import before_trips
@@ -93,17 +94,28 @@ class Rolled:
         wide = any(c.converts(k) for c in self.carried for k in range(len(c.leaves)))
         return wide or any(c.may_be_unset for c in self.carried)
 
-    def check_integers(self, trips: int) -> None:
-        """Raises where a number of Python's would leave 64 bits, in which the loop has it."""
-        begun: dict[int, int] = {}
+    def _integers(self) -> dict[int, Any]:
+        """What numbers that are carried as Python's start as, by their places."""
+        begun: dict[int, Any] = {}
         place = 0
         for c in self.carried:
             for k, leaf in enumerate(c.leaves):
-                start = c.start.leaves[k]
-                if leaf is not None and leaf.weak and isinstance(start, int):
-                    begun[place] = abs(start)
+                if leaf is not None and leaf.weak and not leaf.dims and leaf.row is I64:
+                    begun[place] = c.start.leaves[k] if c.seen else leaf
                 place += c.width(k)
-        if begun and not stays_within(self.body.block, begun, trips):
+        return begun
+
+    def watch_integers(self) -> None:
+        """Lets the loop look at such numbers, where these may leave 64 bits in many trips."""
+        begun = self._integers()
+        known = {k: abs(x) if type(x) is int else USUAL for k, x in begun.items()}
+        if begun and not stays_within(self.body.block, known, MOST_TRIPS, carried=True):
+            check_growing(growing(self.body.block, begun))
+
+    def check_integers(self, trips: int) -> None:
+        """Raises where a number of Python's would leave 64 bits, in which the loop has it."""
+        begun = {k: abs(x) for k, x in self._integers().items() if type(x) is int}
+        if not stays_within(self.body.block, begun, trips):
             message = "an integer of Python's grows beyond 64 bits in a loop that stays one."
             raise located(NotSupportedError, message, remedy="Carry it as a float, or as np.int64.")
 

@@ -56,11 +56,13 @@ def padded(x: SSAValue, room: Shape) -> SSAValue:
 
 def cut(x: SSAValue, sizes: Sequence[SSAValue | None]) -> SSAValue:
     """The first elements, along each axis that has a number as many as it says."""
-    runs = [
-        Run(ZERO, 1, dim if size is None else bound_symbol(size, dim))
-        for dim, size in zip(shape_of(x.type), sizes, strict=True)
-    ]
-    return sliced(x, runs)
+    pairs = zip(shape_of(x.type), sizes, strict=True)
+    return first_of(x, [d if size is None else bound_symbol(size, d) for d, size in pairs])
+
+
+def first_of(x: SSAValue, dims: Sequence[Dim]) -> SSAValue:
+    """The first elements, along each axis as many as said."""
+    return sliced(x, [Run(ZERO, 1, dim) for dim in dims])
 
 
 def more_room(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import Any
 
 from mlc.frontend.staging.scopes import RUNTIME, at
@@ -36,6 +37,13 @@ def moved(node: Any, like: ast.AST) -> Any:
     for part in (node, *ast.walk(node.args)):
         ast.copy_location(part, like)
     return node
+
+
+def sharing(declared: Iterable[ast.stmt], like: ast.stmt) -> list[ast.stmt]:
+    """Says which variables of functions around it a function may bind anew."""
+    names = {name for x in declared if isinstance(x, ast.Nonlocal) for name in x.names}
+    variables = [thunk(at(ast.Name(x, ast.Load()), like)) for x in sorted(names)]
+    return [at(ast.Expr(runtime("shares", like, *variables)), like)] if names else []
 
 
 def is_runtime(node: ast.expr) -> bool:

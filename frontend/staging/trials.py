@@ -53,9 +53,6 @@ MOST_STORED, MOST_OF_LEAST = 64, 300
 about a kernel of its own, for which compiling takes some 30 ms; and ops, where the trips are fewer
 than `FEW`."""
 
-MOST_TRIPS = 2**30
-"""For which Python's integers must stay within 64 bits in a loop of which Python knows the end."""
-
 MOST_KERNELS = 16
 """Of trips whose arrays are not elementwise of those before: ops on arrays, each about a kernel of
 its own, from which they are one loop (docs/measurements.md, Loops of few trips)."""
@@ -109,19 +106,23 @@ def attempted(
     return False, None
 
 
-def decision(test: Callable[[], Any], local: Sequence[Local]) -> Any:
+def decision(test: Callable[[], Any], local: Sequence[Local]) -> tuple[Any, bool]:
     """
-    Whether a loop goes on: what Python knows, or a value of which nothing stays in the program,
-    unless to ask changes something: the loop asks itself.
+    Whether a loop goes on: what Python knows, or a value of which nothing stays, in the program or
+    of what to ask changes: the loop asks itself. And whether to ask changes something.
     """
-    before, block = [variable.get() for variable in local], Block()
+    put_back, block = saved(local), Block()
+    before = [variable.get() for variable in local]
     with journaled(block) as journal:
         found = truth(test(), staying=False)
-    if isinstance(found, bool) or has_changed(local, before, journal):
+    changes = has_changed(local, before, journal)
+    if isinstance(found, bool):
         keep(block, journal)
     else:
+        put_back()
+        journal.undo()
         discard(block)
-    return found
+    return found, changes
 
 
 def has_changed(local: Sequence[Local], before: Sequence[Any], journal: Journal) -> bool:

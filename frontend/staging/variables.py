@@ -170,6 +170,8 @@ def traced(
             outcome = given(narrowed(body()))
             held = [left_in(variable) for variable in local]
             arrays = {id(x): Held.of(x) for x in journal.arrays}
+            for variable in local:
+                journal.objects.pop(id(variable.cell), None)
             asked = [x for x, _ in journal.objects.values()] + [*also]
             objects = {id(x): contents_held(contents_of(x)) for x in asked}
     finally:

@@ -29,13 +29,13 @@ from mlc.frontend.staging.loop_exits import (
     rest_of_loop,
     unleft,
 )
+from mlc.frontend.staging.magnitudes import MOST_TRIPS
 from mlc.frontend.staging.rolled import Peel, Rolled, enter
 from mlc.frontend.staging.trials import (
     MANY,
     MOST_OPS,
     MOST_PEELED,
     MOST_SHORT,
-    MOST_TRIPS,
     SHORT,
     TYPES,
     Added,
@@ -129,6 +129,7 @@ def staged(
     loop = WhileOp(rolled.starts, Region(block), Region(rolled.body.block))
     check_slices(loop)
     here().b.insert(loop)
+    rolled.watch_integers()
     put_results(rolled, loop.outs, none)
     return rolled, state, possible
 
@@ -156,15 +157,15 @@ class While:
         trip, stays = -1, False
         while True:
             trip += 1
-            decided = decision(self.test, local)
+            decided, changes = decision(self.test, local)
             if not isinstance(decided, bool):
-                return deciding(decided, lambda: self._staged(local))
+                return deciding(decided, partial(self._staged, local, changes=changes))
             if not decided:
                 said(added, trip, why or f"{SHORT}, and Python decides its test")
                 return self.otherwise() if self.otherwise else None
-            if trip == 0:
+            if trip == 0 and not changes:
                 stays = tried_body(self.body, local).stays(MANY, self.read)
-            if stays or self._may_be_long(trip):
+            if not changes and (stays or self._may_be_long(trip)):
                 kept, code, why = self._kept(MOST_OPS if stays else added.ops())
                 if kept:
                     return code
@@ -172,7 +173,7 @@ class While:
             if self.leaving:
                 known, code = attempted(self.body, local)
                 if not known:
-                    return self._staged(local, endless=True)
+                    return self._trip() if changes else self._staged(local, endless=True)
             else:
                 code = self.body()
             if not goes_on(code):
@@ -199,27 +200,39 @@ class While:
             return False, None, f"{TYPES}: {peel}"
 
     def _staged(
-        self, local: list[Local], *, endless: bool = False, checked: bool = False
+        self,
+        local: list[Local],
+        *,
+        endless: bool = False,
+        checked: bool = False,
+        changes: bool = False,
     ) -> Exit | None:
         """
-        `endless`: the test is true as far as Python decides; `checked`: so are Python's integers.
+        `endless`: the test is true as far as Python decides; `checked`: so are Python's integers;
+        `changes`: to ask changes something, such as a name that the body reads.
         """
         test: Body | None = self.test
         if endless and _is_true(self.test):
             test = None
         try:
-            found = staged(local, self.body, test, self.leaving, test is None)
+            rolled, state, possible = self._one_loop(local, test, changes)
         except Peel as peel:
             if checked:
                 raise
             return self._after_first_trip(peel, test)
         except _Changes:
-            test = None
-            found = staged(local, self._tested(), None, True, True)
-        rolled, state, possible = found
+            return self._staged(local, checked=checked, changes=True)
         if checked:
             rolled.check_integers(MOST_TRIPS)
-        return finished(state, possible, test is None, self.otherwise, self.local)
+        alone = test is None or changes
+        return finished(state, possible, alone, self.otherwise, self.local)
+
+    def _one_loop(
+        self, local: list[Local], test: Body | None, changes: bool
+    ) -> tuple[Rolled, State | None, frozenset[int]]:
+        if changes:
+            return staged(local, self._tested(), None, True, True)
+        return staged(local, self.body, test, self.leaving, test is None)
 
     def _tested(self) -> Body:
         """The test and a trip, as a trip of an endless loop."""
@@ -243,20 +256,20 @@ class While:
         if len(chain) > MOST_PEELED:
             raise unsettled(peel.name, chain)
         again = replace(self, peeled=chain)
-
-        def trip() -> Exit | None:
-            code = self.body()
-            if code is not None and code.only == BREAKS:
-                return None
-            return again.after(None if goes_on(code) else code)
-
         decided = True if test is None else truth(test(), staying=False)
         if decided is True:
-            return trip()
+            return again._trip()
         if decided is False:
             return self.otherwise() if self.otherwise else None
-        both = (trip, self.otherwise)
+        both = (again._trip, self.otherwise)
         return staged_branch(decided, both, None, self.local, later=False, apart=True)
+
+    def _trip(self) -> Exit | None:
+        """A trip whose test is true, and the loop after it."""
+        code = self.body()
+        if code is not None and code.only == BREAKS:
+            return None
+        return self.after(None if goes_on(code) else code)
 
     def after(self, code: Exit | None) -> Exit | None:
         """The loop after a trip that was left so; `break` leaves it."""

@@ -7,7 +7,6 @@ that dtype cannot hold it, or what is made of it would differ in dtype, it is a 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -258,23 +257,26 @@ def all_pythons(operands: Sequence[Any]) -> tuple[Tracer, list[type[Any]]] | Non
 def spelled(function: str, operands: Sequence[Any]) -> Sequence[Any]:
     """
     The operands of a function; where its result has another dtype if they are Python's numbers,
-    those that may be have the options to be.
+    those that may be have the options to be. No function: one of NumPy's.
     """
     places = [k for k, x in enumerate(operands) if _may_be_pythons(x)]
     if not places or function in _COMPARISONS:
         return operands
     plain = common_dtype(function, operands)
     others = [x for k, x in enumerate(operands) if k not in places]
-    if all(python_class(x) is not None for x in others):
+    of_numbers = all(python_class(x) is not None for x in others)
+    if of_numbers and not function:  # an array of Python's numbers has the dtype that holds them
+        held = all(_ROWS[operands[k].whole.kind] is operands[k].row for k in places)
+        return operands if held else _with_options(operands, places)
+    if of_numbers:
         kinds = [python_class(x) or x.whole.kind for x in operands]
         kind = _class_of_result(function, kinds)
         row = F64 if function == "true_divide" and plain.kind in ("bool", "int", "uint") else plain
         if kind is None or row not in _HOLD[kind]:
             return _with_options(operands, places)
-    ways = product((False, True), repeat=len(places))
-    for way in ways:
-        chosen = dict(zip(places, way, strict=True))
-        mixed = [x.whole.kind() if chosen.get(k) else x for k, x in enumerate(operands)]
+    for way in (places, *([k for k in places if k != one] for one in places)):
+        # where more of them are NumPy's, the dtype lies between those of these ways
+        mixed = [x.whole.kind() if k in way else x for k, x in enumerate(operands)]
         strong = any(python_class(x) is None for x in mixed)
         if strong and common_dtype(function, mixed) is not plain:
             return _with_options(operands, places)

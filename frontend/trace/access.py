@@ -185,6 +185,8 @@ class Access(Flow):
         if adds and is_counted(obj):
             method_of(obj, "extend")(value)
             return ()
+        if isinstance(obj, list) and isinstance(value, Tracer) and not (adds or value.is_place):
+            return operator.index(value)  # `xs *= n`, which alone a list has beside a number
         return value
 
     def text(self, *parts: Any) -> Any:

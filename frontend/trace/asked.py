@@ -51,7 +51,7 @@ def may_be_rows(obj: Any, key: Tracer) -> bool:
     from mlc.frontend.staging.counted import MixedError, layout_of
 
     bound, known = here().bound, here().bound.ranges.of(key.value)
-    if not is_series(obj) or (known.symbols() and all(map(bound.is_symbol, known.symbols()))):
+    if not is_series(obj) or (known.symbols() and bound.are_of_trips(known.symbols())):
         return False
     try:
         layout_of(obj)

@@ -5,7 +5,7 @@ binds (`mlc.bind`). What is known of integers while a function is traced, `Range
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import count as counting
 
@@ -35,6 +35,7 @@ class BoundSizes:
         self._ops: dict[str, BindOp] = {}  # of symbols that types may say
         self._sizes: dict[Dim, str] = {}  # of other numbers, by what is known of them
         self._known: dict[str, Dim] = {}  # which that is
+        self._open = set[str]()  # of trips, where Python cannot know how many there are
         self._loops: list[Block] = []  # bodies of loops that are being traced, innermost last
         self._sliced = 0  # how many of them have slices that variables begin or end
 
@@ -51,6 +52,8 @@ class BoundSizes:
         if index is not None and count is not None:
             highest = self.ranges.of(count) - 1
             symbol = self._fresh(index, self.ranges.greatest(highest))
+            if not self.are_of_trips(highest.symbols()):
+                self._open.add(symbol)
             self.ranges.bind(index, symbol, [ZERO], [highest])
         self._loops.append(block)
         self._sliced += sliced
@@ -73,6 +76,10 @@ class BoundSizes:
     def is_symbol(self, name: str) -> bool:
         """Whether a symbol stands for a number that the program computes."""
         return name in self._values
+
+    def are_of_trips(self, names: Iterable[str]) -> bool:
+        """Whether all symbols are numbers that Python knows where trips stand one by one."""
+        return all(self.is_symbol(name) and name not in self._open for name in names)
 
     def is_bound(self, dim: Dim) -> bool:
         """Whether a dim says a number that a loop computes."""

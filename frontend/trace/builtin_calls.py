@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from dis import get_instructions
 from functools import partial, reduce
+from types import CodeType, GeneratorType
 from typing import Any
 
 import numpy as np
@@ -150,12 +152,33 @@ def _quantifier(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
     if len(args) != 1 or kwargs:
         return builtin(*args, **kwargs)
-    values = list(args[0])
+    values: list[Any] = []
+    for value in args[0]:
+        values.append(value)
+        if isinstance(value, Tracer):
+            _check_binds_nothing(builtin, args[0])
+        elif bool(value) is (builtin is any):
+            break
     if not any(isinstance(v, Tracer) for v in values):
         return builtin(values)
     fold = Flow.any_true if builtin is any else Flow.all_true
     found = fold(builtin is all, *(partial(_itself, value) for value in values))
     return item(found) if isinstance(found, Tracer) else found  # a bool of Python's
+
+
+def _check_binds_nothing(builtin: Any, items: Any) -> None:
+    """Refuses `any((y := v) > 0 for v in x)`, which ends where only the compiled function knows."""
+    if not isinstance(items, GeneratorType):
+        return
+    code: CodeType = items.gi_code
+    for step in get_instructions(code):
+        if step.opname in ("STORE_DEREF", "STORE_GLOBAL"):
+            raise located(
+                NotSupportedError,
+                f"{builtin.__name__}: the generator binds {step.argval}, and only the compiled"
+                " function knows at which element it ends.",
+                remedy="Write the loop: for … in …: if …: break.",
+            )
 
 
 def _to_bool(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

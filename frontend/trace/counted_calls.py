@@ -21,6 +21,7 @@ from mlc.frontend.staging.many import with_listed
 from mlc.frontend.staging.twins import check_twins
 from mlc.frontend.staging.variants import Variants, narrowed_in
 from mlc.frontend.staging.wholes import after_trips, are_alike, number_of_first, row_of
+from mlc.frontend.trace.asked import may_be_rows
 from mlc.frontend.trace.kinds import class_of
 from mlc.frontend.trace.ordered_calls import MISS, call_ordering
 from mlc.frontend.trace.stores import check_method
@@ -30,10 +31,10 @@ from mlc.frontend.trace.tracer import Tracer
 
 def call_counted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """function(*args, **kwargs), or MISS."""
-    owner = function.__self__ if isinstance(function, BuiltinFunctionType) else None
+    owner: Any = function.__self__ if isinstance(function, BuiltinFunctionType) else None
     if class_of(owner) in (list, deque):
         args = tuple(narrowed_in(x) for x in args)  # what is kept there is read where less is known
-        if is_counted(owner):
+        if is_counted(owner) or _is_placed(owner, function, args):
             if function.__name__ in _CHANGES:
                 check_twins(owner)
             return method_of(owner, function.__name__)(*args, **kwargs)
@@ -59,6 +60,14 @@ def call_counted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         axis = kwargs.get("axis", args[1] if len(args) > 1 else 0)
         return rows if function is np.vstack or axis == 0 else np.moveaxis(rows, 0, axis)
     return MISS
+
+
+def _is_placed(owner: Any, function: BuiltinFunctionType, args: tuple[Any, ...]) -> bool:
+    """Whether a list gets or gives away an element at a place that the compiled function knows."""
+    place = args[0] if args and function.__name__ in ("insert", "pop") else None
+    if not isinstance(place, Tracer) or place.origins or place.from_constants() is not None:
+        return False
+    return class_of(owner) is list and may_be_rows(owner, place)
 
 
 _ADDING = ("append", "appendleft", "insert")

@@ -96,6 +96,7 @@ class Draws:
     def __init__(self) -> None:
         self.streams: list[Stream] = []
         self.around: list[Trips] = []  # innermost last
+        self.carries = False  # whether states of generators are values of the program
 
     @property
     def holder(self) -> Trips | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from mlc.dialects.dims import Dim, highest
 from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.comparison import MaxOp
+from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.create import SizeOp, full
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.room import RoomOp
@@ -31,6 +33,19 @@ def bound_symbol(value: SSAValue, limit: Dim) -> Dim:
     trace.limits[name] = highest(limit, trace.limits)
     trace.insert(BindOp.of(name, value, limit))
     return Dim.symbol(name)
+
+
+def symbol_of(count: SSAValue, limit: Dim) -> Dim:
+    """A symbol for a number between 0 and the limit; one for equal numbers."""
+    trace = here()
+    for known, most, bind, symbol in trace.counts:
+        if most == limit and bind.parent in trace.scopes and same_value(known, count, {}):
+            return symbol
+    symbol = bound_symbol(count, limit)
+    bind = trace.scopes[-1].last_op
+    assert bind is not None
+    trace.counts.append((count, limit, bind, symbol))
+    return symbol
 
 
 class Room:
@@ -99,13 +114,33 @@ def same_value(x: SSAValue, y: SSAValue, seen: dict[tuple[SSAValue, SSAValue], b
     if pair not in seen:
         a, b = x.owner, y.owner
         seen[pair] = False
-        seen[pair] = (
-            isinstance(a, TensorOp)
-            and isinstance(b, TensorOp)
-            and type(a) is type(b)
-            and not a.regions
-            and x.type == y.type
-            and a.properties == b.properties
-            and all(same_value(p, q, seen) for p, q in zip(a.operands, b.operands, strict=True))
-        )
+        if isinstance(a, ControlOp) and a is b and x.type == y.type:
+            seen[pair] = _same_results(a, (a.results.index(x), a.results.index(y)), seen)
+        else:
+            seen[pair] = (
+                isinstance(a, TensorOp)
+                and isinstance(b, TensorOp)
+                and type(a) is type(b)
+                and not a.regions
+                and x.type == y.type
+                and a.properties == b.properties
+                and all(same_value(p, q, seen) for p, q in zip(a.operands, b.operands, strict=True))
+            )
     return seen[pair]
+
+
+def _same_results(
+    op: ControlOp, places: tuple[int, int], seen: Mapping[tuple[SSAValue, SSAValue], bool]
+) -> bool:
+    """Of a branch or a loop: where two numbers are the same before a trip, they are after it."""
+    tried = dict(seen)
+    if op.repeats:
+        j, k = (place - op.first_carried for place in places)
+        if min(j, k) < 0 or not op.starts or not same_value(op.starts[j], op.starts[k], tried):
+            return False
+        for block in op.blocks:
+            carried = op.carried_in(block)
+            tried[carried[j], carried[k]] = True
+        places = j, k
+    values = [yield_of(block).values for block in op.yielding()]
+    return all(same_value(x[places[0]], x[places[1]], tried) for x in values)

@@ -83,9 +83,7 @@ class Trace:
         self.loops, self.on_gpu = 0, False  # of the user's, that run; what the program is for
         self.private: list[FuncOp] = []  # functions of the module that others name
         self.alike: dict[Hashable, list[FuncOp]] = {}  # those of them that were traced here
-        self.imported: dict[
-            FuncOp, FuncOp
-        ] = {}  # those that are of other modules, by what they were
+        self.imported: dict[FuncOp, FuncOp] = {}  # of other modules, by what they were
         self.long_loops: set[CodeType] = set()  # bodies that were better as one loop
         self.tried: dict[CodeType, Any] = {}  # what a trip of a loop's body is
         self.changed_in: dict[CodeType, Sequence[Any]] = {}  # what trips of a loop's body carried
@@ -101,16 +99,17 @@ class Trace:
         self.states: set[Value] = set()  # of what a call does beside its results
         self.passing: list[Block] = []  # blocks that give these on
         self.argument_names, self.argument_layouts = list[str](), list[str]()
-        self.argument_units = list[str]()
-        self.symbols: list[str] = []
+        self.argument_units, self.symbols = list[str](), list[str]()
         self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
         self.room: Any = None  # for sizes that nothing bounds
         self.bound = BoundSizes(self.scopes, self.symbols, self.limits)
         self.holders: set[type] = set()  # kinds of what stands in lists and dicts for what is there
         self.counted: list[Any] = []  # masks whose true elements have a symbol
+        self.counts: list[tuple[SSAValue, Dim, Operation, Dim]] = []  # numbers, ends, and symbols
         self.rooms: list[tuple[SSAValue, SSAValue, Dim]] = []  # numbers of no bound, and symbols
         self.naturals: list[tuple[Dim, SSAValue, Dim]] = []  # max(dim, 0), and its symbol
         self.hidden, self.hidden_arrays = list[HiddenInput](), list[Array]()
+        self.pythons: dict[SSAValue, int] = {}  # what Python's integers of operators are at most
         self.guards: dict[Hashable, Guard] = {}
         self.assumptions: list[Assumption] = []
         self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
@@ -310,6 +309,7 @@ class Trace:
         self.states.clear()
         self.meaning.clear()
         self.keep.clear()
+        self.changed_in.clear()  # what it names may lead to functions whose variables lead here
         self.staging = self.effects = None
 
     def finish(

@@ -326,13 +326,13 @@ def _binary(method: str, function: str) -> None:
     """The operator and its reflection, by mlc.numpy's function; `weak` operands stay weak."""
 
     def forward(self: Tracer, other: object) -> object:
-        return _operate(function, self, other)
+        return _names().operated(function, self, other)
 
     def reflected(self: Tracer, other: object) -> object:
-        return _operate(function, other, self)
+        return _names().operated(function, other, self)
 
     def in_place(self: Tracer, other: object) -> object:
-        result = _operate(function, self, other)
+        result = _names().operated(function, self, other)
         if result is NotImplemented or not self.is_place:
             return result  # numbers are immutable: the name is bound anew
         return _names().write_all(self, result, function)
@@ -340,24 +340,6 @@ def _binary(method: str, function: str) -> None:
     setattr(Tracer, f"__{method}__", forward)
     setattr(Tracer, f"__r{method}__", reflected)
     setattr(Tracer, f"__i{method}__", in_place)
-
-
-_OF_BOOLS = ("bitwise_and", "bitwise_or", "bitwise_xor")
-"""What of two of Python's bools gives a bool."""
-
-
-def _operate(function: str, lhs: object, rhs: object) -> object:
-    from mlc.frontend.numpy.values import are_operands, operator_result
-
-    if not are_operands(lhs, rhs):
-        return NotImplemented
-    operands, of_numbers = (lhs, rhs), function not in _OF_BOOLS
-    if function == "power" and isinstance(rhs, int) and rhs == 2:
-        # as NumPy's operator does: of bool, int8 and not int64
-        function, operands = "square", (lhs,)
-    if function in _names().DIVISIONS:
-        operands = _names().divided(function, lhs, rhs)
-    return operator_result(getattr(_names(), function), *operands, of_numbers=of_numbers)
 
 
 def _applied(function: str, operand: Tracer) -> object:

@@ -1,0 +1,195 @@
+"""
+Integers of Python's, which have no end, in the 64 bits that compiled code has for them: where a
+product, a power or a shift of what values say may leave these, the call looks, and ends there with
+OverflowError; Python, which can, then runs it (call/loaded_program.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.faults import TOO_LARGE
+from mlc.dialects.tensor.bitwise import ShlOp
+from mlc.dialects.tensor.comparison import SelectOp
+from mlc.dialects.tensor.control import IfOp, yield_of
+from mlc.dialects.tensor.create import ConstantOp
+from mlc.dialects.tensor.division import DivisorOp, PowOp
+from mlc.dialects.tensor.elementwise import AddOp, MulOp, SubOp
+from mlc.dialects.tensor.op import TensorOp
+from mlc.frontend import numpy as mnp
+from mlc.frontend.numpy.python_numbers import THROUGH
+from mlc.frontend.numpy.values import is_weak, lift
+from mlc.frontend.trace.source import asked_by_user
+from mlc.frontend.trace.symbolic import SymbolicDim
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
+
+names: Any = mnp
+LIMIT = 2.0**63
+SIZE = 2**31
+"""Of the size of an array, and of a trip's number: two of them have a product of 62 bits."""
+USUAL = 2**40
+"""Of other numbers of which nothing is known: sums of them are not looked at."""
+
+
+def _sum(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def _difference(x: Any, y: Any) -> Any:
+    return x - y
+
+
+def _product(x: Any, y: Any) -> Any:
+    return x * y
+
+
+def _shifted(x: Any, y: Any) -> Any:
+    return x * 2.0**y
+
+
+def _first(x: Any, _: Any) -> Any:
+    return x
+
+
+def _power(x: Any, y: Any) -> Any:
+    return x**y
+
+
+_AS_FLOATS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": _sum,
+    "subtract": _difference,
+    "multiply": _product,
+    "left_shift": _shifted,
+    "power": _power,
+    "right_shift": _first,
+}
+"""Operators whose results may be larger than their operands, of floats."""
+_POSITIVE = ("left_shift", "right_shift", "power")
+"""Those whose second operand is no number of Python's integers where it is negative."""
+_OPS: dict[type[TensorOp], str] = {
+    AddOp: "add",
+    SubOp: "subtract",
+    MulOp: "multiply",
+    ShlOp: "left_shift",
+    PowOp: "power",
+}
+
+
+def check_fits(function: str, lhs: Any, rhs: Any) -> int | None:
+    """
+    Looks whether the result of an operator of two integers of Python's fits into 64 bits; what it
+    is at most, or None of other operators and numbers.
+    """
+    if function not in _AS_FLOATS or not (_is_integer(lhs) and _is_integer(rhs)):
+        return None
+    if not asked_by_user(THROUGH):
+        return None
+    x, y = _most(lhs), _most(rhs)
+    signed = function in _POSITIVE and not _is_natural(rhs)
+    if function == "right_shift":
+        if signed:
+            _looked(function, lhs, rhs)
+        return x
+    if function in ("add", "subtract"):
+        most = x + y
+    elif function == "multiply":
+        most = x * y
+    else:
+        large = y * max(x.bit_length(), 1) > 63
+        most = int(LIMIT) if large else x**y if function == "power" else x << y
+    if most < LIMIT and not signed:
+        return most
+    _looked(function, lhs, rhs)
+    return int(LIMIT) - 1
+
+
+def check_growing(ops: Iterable[Operation]) -> None:
+    """Looks whether the results of ops fit, where they stand."""
+    for op in list(ops):
+        with ExitStack() as scopes:
+            for block in _around(op):
+                scopes.enter_context(here().inside(block))
+            scopes.enter_context(here().inside(block := Block()))
+            lhs, rhs = (Tracer(here(), x, weak=True) for x in op.operands)
+            _looked(_OPS[type(op)], lhs, rhs)  # pyright: ignore[reportArgumentType]
+        last, around = op, op.parent
+        assert around is not None
+        for made in list(block.ops):
+            made.detach()
+            around.insert_op_after(made, last)
+            last = made
+
+
+def _around(op: Operation) -> list[Block]:
+    """The blocks in which an op stands and that are not being built, outermost first."""
+    found: list[Block] = []
+    block = op.parent
+    while block is not None and not any(block is scope for scope in here().scopes):
+        found.insert(0, block)
+        outer = block.parent_op()
+        block = None if outer is None else outer.parent
+    return found
+
+
+def _looked(function: str, lhs: Any, rhs: Any) -> None:
+    """Ends the call where a result is too large."""
+    found = _AS_FLOATS[function](_as_float(lhs), _as_float(rhs))
+    fits = names.less(names.abs(found), LIMIT)
+    if function in _POSITIVE and not _is_natural(rhs):  # an error of Python's, or a float
+        fits = names.logical_and(fits, names.greater_equal(rhs, 0))
+    fits = names.astype(fits, np.int64)
+    here().emit(DivisorOp, fits.value, operation=TOO_LARGE)
+
+
+def _is_integer(x: Any) -> bool:
+    if isinstance(x, SymbolicDim) or type(x) in (int, bool):
+        return True
+    return isinstance(x, Tracer) and is_weak(x) and not x.dims and x.row.kind == "int"
+
+
+def _is_natural(x: Any) -> bool:
+    if type(x) in (int, bool):
+        return x >= 0
+    ranges = here().bound.ranges
+    return ranges.is_natural(ranges.of(lift(x).value))
+
+
+def _as_float(x: Any) -> Any:
+    return float(x) if type(x) in (int, bool) else names.astype(x, np.float64)
+
+
+def _most(x: Any) -> int:
+    """What a number is at most, as far as that is known."""
+    if type(x) in (int, bool):
+        return abs(int(x))
+    return _most_of(lift(x).value)
+
+
+def _most_of(value: SSAValue) -> int:
+    if (known := here().pythons.get(value)) is not None:
+        return known
+    match value.owner:
+        case SelectOp() as op:
+            return max(_most_of(op.operands[1]), _most_of(op.operands[2]))
+        case IfOp() as op:
+            k = op.results.index(value)
+            return max(_most_of(yield_of(block).values[k]) for block in op.blocks)
+        case ConstantOp() as op:
+            return abs(int(op.array()[()]))
+        case _:
+            pass
+    ranges = here().bound.ranges
+    found = ranges.of(value)
+    ends = [ranges.greatest(found), ranges.greatest(-found)]
+    known = [end.constant for end in ends if end is not None and end.constant is not None]
+    if len(known) == len(ends):
+        return max(map(abs, known))
+    symbols = found.symbols()
+    named = symbols and all(name[0] != "%" for name in symbols) and len(found.terms) == 1
+    return SIZE if named else USUAL
