@@ -92,7 +92,7 @@ def _of_trips(body: Block, known: set[SSAValue]) -> Iterator[SSAValue]:
     for op in body.walk():
         if isinstance(op, ForOp):
             known.add(op.body.block.args[0])
-        if type(op) in _RULES and op.results[0] in here().pythons:
+        if type(op) in RULES and op.results[0] in here().pythons:
             constants = (isinstance(x.owner, ConstantOp) or x in known for x in op.operands)
             if all(constants):
                 known.update(op.results)
