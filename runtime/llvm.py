@@ -15,7 +15,7 @@ import re
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from ctypes import string_at
 from functools import lru_cache
@@ -192,13 +192,15 @@ def _extremes_by_select(text: str) -> str:
     return _SCALAR_EXTREME.sub(select, text)
 
 
-def _asks_for(passes: str, text: str, module: Module) -> bool:
-    """Whether a function of the module has an attribute; the text is looked at first."""
-    if passes not in text:
-        return False
+def _asking(passes: str, text: str, module: Module) -> Iterator[bool]:
+    """Of each function that the module defines, whether it has an attribute."""
+    if passes not in text:  # sooner than looking at functions
+        return
     asks = f'"{passes}"'.encode()
     functions = cast("Iterable[Any]", getattr(module, "functions"))  # noqa: B009
-    return any(asks in attribute for f in functions for attribute in f.attributes)
+    for f in functions:
+        if not f.is_declaration:
+            yield any(asks in attribute for attribute in f.attributes)
 
 
 @contextmanager
@@ -209,10 +211,10 @@ def _optimised(
     if opt_level not in OPT_LEVELS:
         raise ValueError(f"opt_level is {opt_level}; expected one of {OPT_LEVELS}")
     module = _parse(text)
-    if opt_level == DEFAULT_OPT_LEVEL and _asks_for(program.ALL_PASSES, text, module):
+    if opt_level == DEFAULT_OPT_LEVEL and any(_asking(program.ALL_PASSES, text, module)):
         opt_level = ALL_PASSES
-    elif opt_level == DEFAULT_OPT_LEVEL and _asks_for(program.NO_PASSES, text, module):
-        opt_level = 0
+    elif opt_level == DEFAULT_OPT_LEVEL and (found := [*_asking(program.NO_PASSES, text, module)]):
+        opt_level = 0 if all(found) else opt_level  # an object for C has kernels beside its entry
     codegen_level = (0, 2, 2, 3)[opt_level]
     which = target.triple, target.cpu_name, target.features, codegen_level
     with _machine_for(*which) as machine:
