@@ -6,6 +6,10 @@ LLVM IR text to object code or assembly: the only file that knows llvmlite's unt
 Compilation is a pure function of (text, target, opt_level). llvmlite holds one lock around every
 LLVM call; the two long ones, passes and code generation, go without it, each with a context and a
 machine that no other thread has: threads compile in parallel.
+
+What belongs to LLVM is closed where it was opened, after errors too. If it waited in a cycle (an
+error and its frames), the collector would take llvmlite's lock in whatever thread it runs, with
+whatever locks that thread holds: a fork, which holds llvmlite's and waits for those, never ended.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from ctypes import string_at
 from functools import lru_cache
 from typing import Any, Protocol, cast
@@ -131,20 +135,25 @@ def _machine_for(*which: *_Machine) -> Generator[TargetMachine, None, None]:
         machine = _idle[which].pop()
     except IndexError:
         machine = target_machine(*which)
-    yield machine
-    _idle[which].append(machine)
+    try:
+        yield machine
+    finally:
+        _idle[which].append(machine)
 
 
-def _parse(text: str) -> Module:
+@contextmanager
+def _parsed(text: str) -> Generator[Module, None, None]:
     """The module, in a context of its own."""
     import llvmlite.binding as llvm
 
-    try:
-        module = llvm.parse_assembly(text, llvm.create_context())
-        module.verify()
-    except RuntimeError as error:
-        raise LLVMTextError(f"mlc emitted LLVM IR that LLVM refuses: {error}") from error
-    return cast(Module, module)
+    with ExitStack() as opened:
+        try:
+            context = opened.enter_context(llvm.create_context())
+            module = opened.enter_context(llvm.parse_assembly(text, context))
+            module.verify()
+        except RuntimeError as error:
+            raise LLVMTextError(f"mlc emitted LLVM IR that LLVM refuses: {error}") from error
+        yield cast(Module, module)
 
 
 def _run_passes(module: Module, machine: TargetMachine, opt_level: int) -> None:
@@ -152,21 +161,22 @@ def _run_passes(module: Module, machine: TargetMachine, opt_level: int) -> None:
 
     if opt_level == 0:
         return
-    tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
-    if opt_level == 2:
-        tuning.loop_vectorization = False
-        tuning.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, tuning)
-    if opt_level == 1:
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_always_inliner_pass()
-        for name in _LEVEL_ONE_PASSES:
-            add = cast(Callable[[], None], getattr(passes, f"add_{name}_pass"))
-            add()
-    else:
-        passes = builder.getModulePassManager()
-    with _unlocked("LLVMPY_RunNewModulePassManager") as run:
-        run(passes, module, builder)
+    with ExitStack() as opened:
+        tuning = opened.enter_context(llvm.create_pipeline_tuning_options(speed_level=opt_level))
+        if opt_level == 2:
+            tuning.loop_vectorization = False
+            tuning.slp_vectorization = False
+        builder = opened.enter_context(llvm.create_pass_builder(machine, tuning))
+        if opt_level == 1:
+            passes = opened.enter_context(llvm.create_new_module_pass_manager())
+            passes.add_always_inliner_pass()
+            for name in _LEVEL_ONE_PASSES:
+                add = cast(Callable[[], None], getattr(passes, f"add_{name}_pass"))
+                add()
+        else:
+            passes = opened.enter_context(builder.getModulePassManager())
+        with _unlocked("LLVMPY_RunNewModulePassManager") as run:
+            run(passes, module, builder)
 
 
 def _extremes_by_select(text: str) -> str:
@@ -203,6 +213,14 @@ def _asking(passes: str, text: str, module: Module) -> Iterator[bool]:
             yield any(asks in attribute for attribute in f.attributes)
 
 
+def _level_of(text: str, module: Module) -> int:
+    """What its functions ask for."""
+    if any(_asking(program.ALL_PASSES, text, module)):
+        return ALL_PASSES
+    found = [*_asking(program.NO_PASSES, text, module)]  # of C beside the entry's there are kernels
+    return 0 if found and all(found) else DEFAULT_OPT_LEVEL
+
+
 @contextmanager
 def _optimised(
     text: str, target: CpuTarget, opt_level: int
@@ -210,20 +228,19 @@ def _optimised(
     """The module after its passes, and the machine that it is for."""
     if opt_level not in OPT_LEVELS:
         raise ValueError(f"opt_level is {opt_level}; expected one of {OPT_LEVELS}")
-    module = _parse(text)
-    if opt_level == DEFAULT_OPT_LEVEL and any(_asking(program.ALL_PASSES, text, module)):
-        opt_level = ALL_PASSES
-    elif opt_level == DEFAULT_OPT_LEVEL and (found := [*_asking(program.NO_PASSES, text, module)]):
-        opt_level = 0 if all(found) else opt_level  # an object for C has kernels beside its entry
-    codegen_level = (0, 2, 2, 3)[opt_level]
-    which = target.triple, target.cpu_name, target.features, codegen_level
-    with _machine_for(*which) as machine:
+    with ExitStack() as opened:
+        module = opened.enter_context(_parsed(text))
+        if opt_level == DEFAULT_OPT_LEVEL:
+            opt_level = _level_of(text, module)
+        codegen_level = (0, 2, 2, 3)[opt_level]
+        which = target.triple, target.cpu_name, target.features, codegen_level
+        machine = opened.enter_context(_machine_for(*which))
         module.triple = target.triple  # pyright: ignore[reportAttributeAccessIssue]
         _run_passes(module, machine, opt_level)
         if opt_level == ALL_PASSES and target.arch == "x86_64":
             text = str(module)
             if (rewritten := _extremes_by_select(text)) != text:
-                module = _parse(rewritten)
+                module = opened.enter_context(_parsed(rewritten))
         yield module, machine
 
 
@@ -312,7 +329,7 @@ def optimised_text(text: str, target: CpuTarget, *, opt_level: int = DEFAULT_OPT
 def emit_nvptx(text: str, sm: str, ptx_version: str, opt_level: int) -> str:
     """PTX of `text` for an architecture such as "sm_90a", in a PTX ISA version such as "8.0"."""
     features = f"+ptx{ptx_version.replace('.', '')}"
-    with _machine_for("nvptx64-nvidia-cuda", sm, features, opt_level) as machine:
-        module = _parse(text)
+    which = "nvptx64-nvidia-cuda", sm, features, opt_level
+    with _machine_for(*which) as machine, _parsed(text) as module:
         _run_passes(module, machine, opt_level)
         return machine.emit_assembly(module)

@@ -1,8 +1,10 @@
+# pyright: reportUnknownMemberType=false
 """Text to objects and assembly, for this machine and for others; the probe."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import threading
 import time
@@ -192,6 +194,39 @@ def test_threads_compile_what_one_compiles() -> None:
 def test_a_thread_says_what_llvm_refuses() -> None:
     with pytest.raises(LLVMTextError, match="refuses"):
         objects_of(["define void @f() { ret i32 }"], cpu("avx2"))
+
+
+REFUSED = {
+    "a text": "define void @f() { ret i32 }",
+    "a module": "define void @f() {\n %x = add i32 %y, 1\n %y = add i32 %x, 1\n ret void\n}",
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_the_collector_finds_nothing_of_llvm(kind: str) -> None:
+    """It runs in any thread, with any lock: llvmlite's may be that of a fork which waits for it."""
+    import llvmlite.binding as llvm
+
+    taken: list[str] = []
+
+    def take() -> None:
+        taken.append(threading.current_thread().name)
+
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(LLVMTextError, match="refuses"):
+            objects_of([REFUSED[kind]], cpu("avx2"), fresh=True)
+        llvm.ffi.register_lock_callback(take, nothing)
+        gc.collect()
+    finally:
+        gc.enable()
+        llvm.ffi.unregister_lock_callback(take, nothing)
+    assert not taken
+
+
+def nothing() -> None:
+    pass
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of fork beside threads
