@@ -17,14 +17,14 @@ def made(kind: type[T], given: object) -> T:
     if not isinstance(given, dict):
         raise TypeError(f"there is {shown(given)}, expected the fields of {kind.__name__}")
     values, (declared, needed) = cast("dict[str, Any]", given), declared_of(kind)
-    if missing := [name for name in needed if name not in values]:
-        raise TypeError(f"{kind.__name__} has no {', '.join(missing)}")
     for name, value in values.items():
         if name not in declared:
             raise TypeError(f"{kind.__name__} has a field {shown(name)}, which is not known")
         if not _fits(value, declared[name]):
             wanted = _text(declared[name])
             raise TypeError(f"{kind.__name__}.{name} is {shown(value)}, expected {wanted}")
+    if missing := [name for name in needed if name not in values]:
+        raise TypeError(f"{kind.__name__} has no {', '.join(missing)}")
     return kind(**values)
 
 

@@ -139,7 +139,7 @@ SMALL = Artifact(
         (b"\xff", b"\xff\xff", "do not have the sizes"),
         (b'"Code"', b'"Cope"', "Cope"),
         (b'"isa"', b'"asi"', "asi"),
-        (b'"$image":0', b'"$image":7', "range"),
+        (b'"$image":0', b'"$image":7', "part 7 of 1 is named"),
         (SMALL.pack(), b"", "does not begin"),
         (SMALL.pack(), FORMAT + b"[2]\n[]", "it holds tuple"),
         (SMALL.pack(), FORMAT + b"{\n", "Expecting"),
