@@ -22,7 +22,7 @@
 // AMX: blocked; what the compiler takes now
 
 // MMLA: bf16 into f32, on mmla
-// MMLA: pack(a, panels 12, group 4), register(m 12, n 8), via(mmla_bf16)
+// MMLA: pack(a, panels 12, group 4, team), {{.*}}pack(b, panels 8, group 4), register(m 12, n 8), via(mmla_bf16)
 // MMLA-NEXT: blocked; what the compiler takes now
 
 // SPLIT: [split(k, 2), register(m 8, n 32), via(fma)]
