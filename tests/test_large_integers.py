@@ -127,3 +127,75 @@ def test_a_derivative_says_it() -> None:
     assert mlc.compile(mlc.grad(f))(np.array([1e-20])).tolist() == [131072.0]
     with pytest.raises(OverflowError, match="64 bits"):
         mlc.compile(mlc.grad(f))(np.ones(1))
+
+
+def looked_at(f: Any) -> list[int]:
+    """In how many places the programs that calls have look at integers, the newest first."""
+    programs = [r.program for group in f._dispatcher.ready.values() for r in group]
+    return [str(program.module).count("int too large") for program in programs]
+
+
+X = np.array([0.5, 1.5])
+
+
+def made_in_a_branch(x: Any, n: Any) -> Any:
+    m = n * n if x[0] > 0 else n
+    return x * (m * n)
+
+
+def made_in_trips(x: Any, n: Any) -> Any:
+    for k in range(5):
+        x = x + n * n * k
+    return x
+
+
+FOLLOWED: dict[str, Any] = {
+    "sum": lambda x, n: x * (n * n + 1),
+    "powers and shifts": lambda x, n: (x * n**3, x + (n << 3)),
+    "a size": lambda x, n: x * (n * n * n * x.shape[0]),
+    "number of trips": lambda x, n: np.zeros(abs(n)) + n * n * n,
+    "branch": made_in_a_branch,
+    "trips": made_in_trips,
+    "derivative": lambda x, n: mlc.grad(lambda y: (y * (n * n * n)).sum())(x),
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_what_the_guards_say_is_not_looked_at(name: str) -> None:
+    f, compiled = FOLLOWED[name], mlc.compile(FOLLOWED[name])
+    for n in (2, 3, 5, 7):
+        assert str(compiled(X, n)) == str(mlc.compile(f)(X, n))
+    assert set(looked_at(compiled)) == {0}
+    if name not in ("number of trips", "branch", "derivative"):
+        for n in (2**21, 2**40, -(2**62), 2**63 - 1, 2**70, 4):
+            assert str(compiled(X, n)) == str(f(X, n)), n
+
+
+def test_what_values_say_is_looked_at() -> None:
+    def doubled(x: Any, n: Any) -> Any:
+        s, t = 1, 0.0
+        while t < n:
+            t += x[0]
+            s *= 2
+        return s
+
+    def beside(x: Any, n: Any) -> Any:
+        return int(x[0]) * n * n
+
+    for f, small in ((doubled, 0.01), (beside, 1e17)):
+        compiled = mlc.compile(f)
+        for n in (2, 3, 5, 7):
+            assert compiled(X, n) == f(X, n)
+        assert 0 not in looked_at(compiled)
+        with pytest.warns(RuntimeWarning, match="ran as Python"):
+            assert compiled(np.array([small]), 99) == f(np.array([small]), 99)
+
+
+def test_an_executable_has_no_guards_and_looks() -> None:
+    compiled = mlc.compile(FOLLOWED["sum"])
+    for n in (2, 3, 5, 7):
+        compiled(X, n)
+    executable = compiled.lower(X, 7).compile()
+    assert executable(X, 9)[0].tolist() == (X * 82).tolist()
+    with pytest.raises(OverflowError, match="64 bits"):
+        executable(X, 2**40)

@@ -263,7 +263,9 @@ class Dispatcher:
         if not self.chain:
             type(self.owner).__call__ = front
 
-    def traced(self, values: list[Any]) -> tuple[Call, Program, Sequence[Any], str]:
+    def traced(
+        self, values: list[Any], *, guarded: bool = True
+    ) -> tuple[Call, Program, Sequence[Any], str]:
         """The program for a call, traced again for what tracing found that it must know."""
         while True:
             call = self.call_of(values)
@@ -279,13 +281,13 @@ class Dispatcher:
             if because is None:
                 shapes, because = static_shapes(call), OUTSIDE_ASSUMPTIONS
             try:
-                program = self.trace(call, shapes)
+                program = self.trace(call, shapes, guarded)
                 if program.ints.is_outside:
                     continue
                 if program.assumptions_hold(match_sizes(call, shapes) or {}, call.values):
                     return call, program, shapes, because
                 shapes, because = static_shapes(call), OUTSIDE_ASSUMPTIONS
-                program = self.trace(call, shapes)
+                program = self.trace(call, shapes, guarded)
                 if program.assumptions_hold({}, call.values):
                     return call, program, shapes, because
                 self.is_apart(because)
@@ -317,8 +319,8 @@ class Dispatcher:
             self.remarks.append(remark)
         return True
 
-    def trace(self, call: Call, shapes: Sequence[Any]) -> Program:
-        """The program for given shapes."""
+    def trace(self, call: Call, shapes: Sequence[Any], guarded: bool) -> Program:
+        """The program for given shapes; `guarded`: its guards are asked at each call."""
         self.changing.begin()
         symbols = {s for shape in shapes for dim in shape for s in dim.symbols()}
         if symbols and self.settings.peak_bytes is not None:
@@ -340,6 +342,7 @@ class Dispatcher:
             as_sizes=self.changing.as_sizes,
             limits=self.changing.limits,
             sizes=self.policy.chosen_sizes(call, shapes),
+            guarded=guarded,
         )
         self.changing.limit(program.ints.limits)
         typical = typical_sizes(self.settings.typical, call, shapes)
@@ -426,7 +429,7 @@ class Dispatcher:
             call = self.parameters.call(values, forced)
             shapes = self.policy.declared(call) if by_policy else static_shapes(call)
             try:
-                program = self.trace(call, shapes)
+                program = self.trace(call, shapes, guarded=False)
                 if not program.ints.is_outside:
                     return call, program, shapes, "reference"
                 forced |= program.ints.limits.keys()
@@ -447,7 +450,7 @@ class Dispatcher:
         explicit = (
             any(leaf.kind == "spec" for leaf in call.leaves) or self.settings.dynamic is False
         )
-        traced = self.traced_static(values) if explicit else self.traced(values)
+        traced = self.traced_static(values) if explicit else self.traced(values, guarded=False)
         call, program, shapes, _ = traced
         return Lowered(program, self.settings, self.parameters.names, call, tuple(shapes))
 

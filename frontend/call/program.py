@@ -229,18 +229,19 @@ def trace_program(
     fatal: frozenset[Fatal] = frozenset(),
     on_gpu: bool = False,
     carries: bool = False,
+    guarded: bool = True,
 ) -> Program:
     """
     The program of one call, whose array leaves have the given (perhaps symbolic) shapes. `sizes`:
     what the symbols are in this call, if that is known; `as_sizes`: numbers that are sizes;
     `limits`: how large others are at most. `fatal`: errors that tracing has ended with, which the
-    program raises. `carries`: it draws random numbers itself.
+    program raises. `carries`: it draws random numbers itself. `guarded`: calls ask its guards.
     """
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
     trace.ints.varying, trace.ints.sizes, trace.fatal = dict(varying or {}), sizes or {}, fatal
     trace.ints.as_sizes, trace.ints.limits = as_sizes or {}, limits or {}
-    trace.on_gpu, trace.draws.carries = on_gpu, carries
+    trace.on_gpu, trace.draws.carries, trace.ints.guarded = on_gpu, carries, guarded
     made, site = trace.made, definition_of(function)
     try:
         with tracing(trace), errors_released(trace):
@@ -262,7 +263,7 @@ def trace_program(
         return trace_program(
             function, name, parameters, call, shapes,
             numerics=numerics, donated=donated, varying=varying, as_sizes=as_sizes, limits=limits,
-            sizes=sizes, fatal=fatal, on_gpu=on_gpu, carries=carries,
+            sizes=sizes, fatal=fatal, on_gpu=on_gpu, carries=carries, guarded=guarded,
         )  # fmt: skip
     check_released(made, site)
     return replace(program, trace_s=time.perf_counter() - begin)
@@ -287,6 +288,7 @@ def _traced(
     groups = donated_leaves(call, () if catches(trace) else donated, parameters.names)
     given = _donations(call, leaves, groups, structure, results, ssa)
     written = tuple(k for k in _written(call, leaves, inputs) if k not in given.result_of)
+    ints = Ints.of(trace)  # before what the program looks at is collected
     stores = stored(trace, ssa)
     outcome = concluded(trace, ssa, [leaves[k].value for k in written])
     in_place = {number: k for k, number in given.result_of.items()} | {
@@ -297,7 +299,6 @@ def _traced(
     places = {inputs.index(k): number for number, k in in_place.items()}
     guard_apart(trace)
     counted = with_sizes(trace, ssa)
-    ints = Ints.of(trace)  # before it is finished
     module = trace.finish(ssa, numerics=numerics, donated=places, names=names_of(function))
     entry_function(module).location = _location(function)
     plain = not (written or counted or outcome or stores) and _is_plain(structure, results)

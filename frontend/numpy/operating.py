@@ -24,7 +24,7 @@ def operated(function: str, lhs: Any, rhs: Any) -> Any:
     for series, number in ((lhs, rhs), (rhs, lhs)):
         if is_series(series) and (function == "multiply" or number.weak) and not number.is_place:
             return repeated(series, number) if function == "multiply" else NotImplemented
-    most = check_fits(function, lhs, rhs)
+    most, look = check_fits(function, lhs, rhs)
     operands, of_numbers = (lhs, rhs), function not in _OF_BOOLS
     if function == "power" and isinstance(rhs, int) and rhs == 2:
         # as NumPy's operator does: of bool, int8 and not int64
@@ -34,6 +34,8 @@ def operated(function: str, lhs: Any, rhs: Any) -> Any:
     made = operator_result(getattr(names, function), *operands, of_numbers=of_numbers)
     if most is not None and isinstance(made, Tracer):
         here().pythons[made.value] = most
+        if look is not None:
+            here().ints.looked[look] = made.value
     return made
 
 

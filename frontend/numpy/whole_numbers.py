@@ -81,21 +81,22 @@ _OPS: dict[type[TensorOp], str] = {
 }
 
 
-def check_fits(function: str, lhs: Any, rhs: Any) -> int | None:
+def check_fits(function: str, lhs: Any, rhs: Any) -> tuple[int | None, SSAValue | None]:
     """
-    Looks whether the result of an operator of two integers of Python's fits into 64 bits; what it
-    is at most, or None of other operators and numbers.
+    Looks whether the result of an operator of two integers of Python's fits into 64 bits. What it
+    is at most, or None of other operators and numbers; and what looks, where it looks at
+    nothing else: it goes where the program's limits say so already (staging/largest.py).
     """
     if function not in _AS_FLOATS or not (_is_integer(lhs) and _is_integer(rhs)):
-        return None
+        return None, None
     if not asked_by_user(THROUGH):
-        return None
+        return None, None
     x, y = _most(lhs), _most(rhs)
     signed = function in _POSITIVE and not _is_natural(rhs)
     if function == "right_shift":
         if signed:
             _looked(function, lhs, rhs)
-        return x
+        return x, None
     if function in ("add", "subtract"):
         most = x + y
     elif function == "multiply":
@@ -104,9 +105,9 @@ def check_fits(function: str, lhs: Any, rhs: Any) -> int | None:
         large = y * max(x.bit_length(), 1) > 63
         most = int(LIMIT) if large else x**y if function == "power" else x << y
     if most < LIMIT and not signed:
-        return most
-    _looked(function, lhs, rhs)
-    return int(LIMIT) - 1
+        return most, None
+    look = _looked(function, lhs, rhs)
+    return int(LIMIT) - 1, None if signed else look
 
 
 def check_growing(ops: Iterable[Operation]) -> None:
@@ -137,14 +138,14 @@ def _around(op: Operation) -> list[Block]:
     return found
 
 
-def _looked(function: str, lhs: Any, rhs: Any) -> None:
+def _looked(function: str, lhs: Any, rhs: Any) -> SSAValue:
     """Ends the call where a result is too large."""
     found = _AS_FLOATS[function](_as_float(lhs), _as_float(rhs))
     fits = names.less(names.abs(found), LIMIT)
     if function in _POSITIVE and not _is_natural(rhs):  # an error of Python's, or a float
         fits = names.logical_and(fits, names.greater_equal(rhs, 0))
     fits = names.astype(fits, np.int64)
-    here().emit(DivisorOp, fits.value, operation=TOO_LARGE)
+    return here().emit(DivisorOp, fits.value, operation=TOO_LARGE)
 
 
 def _is_integer(x: Any) -> bool:

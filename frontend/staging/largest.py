@@ -42,10 +42,14 @@ MOST_RUN = 100_000
 
 @dataclass(frozen=True)
 class Known:
-    """A number: how large it may be, and the names of what it is made of."""
+    """
+    A number: how large it may be, and the names of what it is made of. `sure`: no trip and no list
+    has to do with it, of which it may have more than is usual.
+    """
 
     most: int
     names: frozenset[str]
+    sure: bool = True
 
 
 class LeavesError(Exception):
@@ -70,7 +74,7 @@ def limited(trace: Trace) -> dict[str, int]:
         return {}
     blocks = [trace.block, *(f.body.block for f in trace.private)]
     try:
-        found = largest(
+        found, within = largest(
             blocks, numbers, trace.ints.sizes, trace.ints.into_lists, trace.ints.from_lists
         )
     except LeavesError as error:
@@ -86,7 +90,27 @@ def limited(trace: Trace) -> dict[str, int]:
             trace.guards.setdefault(new.key, new)
         else:
             trace.assume(Dim.const(most) - Dim.symbol(name), f"{name} within {most}")
+    if trace.ints.guarded:
+        _look_no_more(trace.ints.looked, within)
     return found
+
+
+def _look_no_more(looked: dict[SSAValue, SSAValue], within: Mapping[SSAValue, bool]) -> None:
+    """Of what stays within 64 bits as the arguments do, a program does not look whether it does."""
+    for look, value in list(looked.items()):
+        if within.get(value) and not look.uses and isinstance(look.owner, Operation):
+            del looked[look]
+            _erase(look.owner)
+
+
+def _erase(op: Operation) -> None:
+    """An op whose results nobody uses, and what was computed for it alone."""
+    operands = list(op.operands)
+    op.detach()
+    op.erase()
+    for x in dict.fromkeys(operands):
+        if not x.uses and isinstance(x.owner, TensorOp) and not x.owner.regions:
+            _erase(x.owner)
 
 
 def largest(
@@ -95,9 +119,10 @@ def largest(
     sizes: Iterable[str],
     into: Collection[SSAValue] = (),
     given: Mapping[SSAValue, Dim] | None = None,
-) -> dict[str, int]:
+) -> tuple[dict[str, int], dict[SSAValue, bool]]:
     """
-    How large each of those may be that must not be as large as any. `numbers`: ints among the
+    How large each of those may be that must not be as large as any; of the numbers that are
+    followed then, whether they are surely within 64 bits. `numbers`: ints among the
     arguments, by their values; `sizes`: symbols; `into`, `given`: what lists get and give. Raises
     LeavesError where not even sixteen fits.
     """
@@ -117,7 +142,7 @@ def largest(
                     raise
                 ends[name] = found[name] = less[0]
             continue
-        return found
+        return found, followed.within
 
 
 class _Followed:
@@ -128,6 +153,7 @@ class _Followed:
     ) -> None:
         self.ends, self.into, self.given = ends, into, given
         self.run = 0
+        self.within: dict[SSAValue, bool] = {}
 
     def block(self, block: Block, known: dict[SSAValue, Known]) -> None:
         """What is known of the values of a block."""
@@ -143,7 +169,11 @@ class _Followed:
                 case _:
                     for inner in (b for region in op.regions for b in region.blocks):
                         self.block(inner, dict(known))
-                    if (found := self._number(op, known)) is not None:
+                    found = self._number(op, known)
+                    for x in op.results:
+                        sure = found is not None and found.sure and found.most < END
+                        self.within[x] = sure and self.within.get(x, True)
+                    if found is not None:
                         known[op.results[0]] = _within(found)
         for x in self.into:
             if x in known and known[x].most > USUAL and known[x].names:
@@ -156,11 +186,12 @@ class _Followed:
         if shape_of(value.type) or element_dtype(value) is not I64:
             return None
         if value in self.given:
-            return Known(USUAL * self._size(self.given[value]), frozenset(self.ends))
+            return Known(USUAL * self._size(self.given[value]), frozenset(self.ends), False)
         if isinstance(op, ConstantOp):
             return Known(abs(int(op.array()[()])), frozenset())
         if isinstance(op, SizeOp):
-            return Known(self._size(op.dim), op.dim.symbols() & self.ends.keys())
+            sure = all(len(monomial) < 2 for monomial, _ in op.dim.terms)  # see MOST_ELEMENTS
+            return Known(self._size(op.dim), op.dim.symbols() & self.ends.keys(), sure)
         operands = [known.get(x) for x in op.operands if element_dtype(x) is I64]
         if isinstance(op, ConvertOp) and element_dtype(op.x) is BOOL:
             return Known(1, frozenset())
@@ -172,7 +203,7 @@ class _Followed:
             return None
         several = len(operands) == len(op.operands)
         numbers = [x.most for x in found] if several else [1, *(x.most for x in found)]
-        return Known(rule(numbers), _names(found))
+        return Known(rule(numbers), _names(found), all(x.sure for x in found))
 
     def _size(self, dim: Dim) -> int:
         total = 0
@@ -200,7 +231,8 @@ class _Followed:
         for result, *found in zip(op.results, *ends, strict=True):
             both = [x for x in found if x is not None]
             if both and len(both) == len(found):
-                known[result] = Known(max(x.most for x in both), _names(both))
+                sure = all(x.sure for x in both)
+                known[result] = Known(max(x.most for x in both), _names(both), sure)
 
     def _for(self, op: ForOp, known: dict[SSAValue, Known]) -> None:
         count = known.get(op.count)
@@ -266,12 +298,13 @@ class _Followed:
                 added = {x: steps[-1][x].most - steps[-2][x].most for x in now}
                 if all(after[x].most <= end[x].most + added[x] for x in now):
                     return {
-                        x: _within(Known(end[x].most, after[x].names | count.names)) for x in now
+                        x: _within(Known(end[x].most, after[x].names | count.names, False))
+                        for x in now
                     }
         if count.most > TRIPS and now:
             half, times = steps[TRIPS // 2], count.most / TRIPS
             now = {x: Known(grown(now[x].most, half[x].most, times), now[x].names) for x in now}
-        return {x: _within(Known(v.most, v.names | count.names)) for x, v in now.items()}
+        return {x: _within(Known(v.most, v.names | count.names, False)) for x, v in now.items()}
 
     def _trip(
         self,

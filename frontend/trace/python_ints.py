@@ -22,6 +22,7 @@ class PythonInts:
         self.varying: Mapping[Hashable, str] = {}  # numbers from outside that are inputs
         self.arguments: list[Tracer] = []  # numbers of Python's
         self.known: dict[str, tuple[Path, int]] = {}  # ints from outside: the way, and what it is
+        self.guarded = True  # whether each call asks the program's guards
         self.limits: Mapping[str, int] = {}  # how large they are, by name
         self.as_sizes: Mapping[Hashable, AsSize] = {}  # those from outside that are sizes
         self.ways: dict[str, Path] = {}  # to these, by symbol
@@ -31,3 +32,5 @@ class PythonInts:
         # what lists whose length only the program knows get, and give: with how many it may be
         self.into_lists: set[SSAValue] = set()
         self.from_lists: dict[SSAValue, Dim] = {}
+        # what the program looks at, by what ends the call where it has left 64 bits
+        self.looked: dict[SSAValue, SSAValue] = {}
