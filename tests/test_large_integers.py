@@ -6,6 +6,7 @@ trip, and a call whose integers do so elsewhere is run by Python. NumPy's wrap a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -149,14 +150,21 @@ def made_in_trips(x: Any, n: Any) -> Any:
     return x
 
 
-FOLLOWED: dict[str, Any] = {
+def with_a_derivative(x: Any, n: Any) -> Any:
+    def total(y: Any) -> Any:
+        return (y * (n * n * n)).sum()
+
+    return mlc.grad(total)(x)
+
+
+FOLLOWED: dict[str, Callable[[Any, Any], Any]] = {
     "sum": lambda x, n: x * (n * n + 1),
     "powers and shifts": lambda x, n: (x * n**3, x + (n << 3)),
     "a size": lambda x, n: x * (n * n * n * x.shape[0]),
     "number of trips": lambda x, n: np.zeros(abs(n)) + n * n * n,
     "branch": made_in_a_branch,
     "trips": made_in_trips,
-    "derivative": lambda x, n: mlc.grad(lambda y: (y * (n * n * n)).sum())(x),
+    "derivative": with_a_derivative,
 }
 
 

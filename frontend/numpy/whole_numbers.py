@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.faults import TOO_LARGE
-from mlc.dialects.tensor.bitwise import ShlOp
+from mlc.dialects.tensor.bitwise import ShlOp, ShrOp
 from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.control import IfOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
@@ -24,17 +24,15 @@ from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend import numpy as mnp
 from mlc.frontend.numpy.python_numbers import THROUGH
 from mlc.frontend.numpy.values import is_weak, lift
+from mlc.frontend.trace.integer_rules import END, RULES, USUAL
 from mlc.frontend.trace.source import asked_by_user
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
 names: Any = mnp
-LIMIT = 2.0**63
 SIZE = 2**31
 """Of the size of an array, and of a trip's number: two of them have a product of 62 bits."""
-USUAL = 2**40
-"""Of other numbers of which nothing is known: sums of them are not looked at."""
 
 
 def _sum(x: Any, y: Any) -> Any:
@@ -72,13 +70,15 @@ _AS_FLOATS: dict[str, Callable[[Any, Any], Any]] = {
 """Operators whose results may be larger than their operands, of floats."""
 _POSITIVE = ("left_shift", "right_shift", "power")
 """Those whose second operand is no number of Python's integers where it is negative."""
-_OPS: dict[type[TensorOp], str] = {
-    AddOp: "add",
-    SubOp: "subtract",
-    MulOp: "multiply",
-    ShlOp: "left_shift",
-    PowOp: "power",
+_OPS: dict[str, type[TensorOp]] = {
+    "add": AddOp,
+    "subtract": SubOp,
+    "multiply": MulOp,
+    "left_shift": ShlOp,
+    "power": PowOp,
+    "right_shift": ShrOp,
 }
+_FUNCTIONS = {op: function for function, op in _OPS.items()}
 
 
 def check_fits(function: str, lhs: Any, rhs: Any) -> tuple[int | None, SSAValue | None]:
@@ -97,17 +97,11 @@ def check_fits(function: str, lhs: Any, rhs: Any) -> tuple[int | None, SSAValue 
         if signed:
             _looked(function, lhs, rhs)
         return x, None
-    if function in ("add", "subtract"):
-        most = x + y
-    elif function == "multiply":
-        most = x * y
-    else:
-        large = y * max(x.bit_length(), 1) > 63
-        most = int(LIMIT) if large else x**y if function == "power" else x << y
-    if most < LIMIT and not signed:
+    most = RULES[_OPS[function]]([x, y])
+    if most < END and not signed:
         return most, None
     look = _looked(function, lhs, rhs)
-    return int(LIMIT) - 1, None if signed else look
+    return END - 1, None if signed else look
 
 
 def check_growing(ops: Iterable[Operation]) -> None:
@@ -118,7 +112,7 @@ def check_growing(ops: Iterable[Operation]) -> None:
                 scopes.enter_context(here().inside(block))
             scopes.enter_context(here().inside(block := Block()))
             lhs, rhs = (Tracer(here(), x, weak=True) for x in op.operands)
-            _looked(_OPS[type(op)], lhs, rhs)  # pyright: ignore[reportArgumentType]
+            _looked(_FUNCTIONS[type(op)], lhs, rhs)  # pyright: ignore[reportArgumentType]
         last, around = op, op.parent
         assert around is not None
         for made in list(block.ops):
@@ -141,7 +135,7 @@ def _around(op: Operation) -> list[Block]:
 def _looked(function: str, lhs: Any, rhs: Any) -> SSAValue:
     """Ends the call where a result is too large."""
     found = _AS_FLOATS[function](_as_float(lhs), _as_float(rhs))
-    fits = names.less(names.abs(found), LIMIT)
+    fits = names.less(names.abs(found), float(END))
     if function in _POSITIVE and not _is_natural(rhs):  # an error of Python's, or a float
         fits = names.logical_and(fits, names.greater_equal(rhs, 0))
     fits = names.astype(fits, np.int64)

@@ -8,27 +8,25 @@ of constants alone. What is computed of elements of arrays is NumPy's, and wraps
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import BOOL, I64
-from mlc.dialects.tensor.bitwise import AndOp, ShrOp
+from mlc.dialects.tensor.bitwise import AndOp
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ForOp, IfOp, WhileOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
-from mlc.dialects.tensor.division import FloorDivOp, ModOp, PowOp
-from mlc.dialects.tensor.elementwise import NegOp
+from mlc.dialects.tensor.division import ModOp
 from mlc.dialects.tensor.op import TensorOp, element_dtype
-from mlc.dialects.tensor.rounding import AbsOp
 from mlc.frontend.errors import SpecialiseSignal
-from mlc.frontend.staging.magnitudes import RULES, USUAL, grown
+from mlc.frontend.staging.magnitudes import grown
+from mlc.frontend.trace.integer_rules import END, RULES, USUAL
 from mlc.frontend.trace.paths import Guard
 from mlc.frontend.trace.trace import Trace
 from mlc.lazy_dataclass import dataclass
 
-END = 2**63
 STEPS = (END - 1, 2**62, 2**30, 2**20, 2**10, 2**4)
 """What is tried, the largest first: of numbers, those that a 64-bit integer, or a size, may be."""
 USUAL_SIZE = 2**30
@@ -197,7 +195,7 @@ class _Followed:
             return Known(1, frozenset())
         if isinstance(op, AndOp | ModOp) and (most := _constant(op)) is not None:
             return Known(most, frozenset())
-        rule = _RULES.get(type(op))
+        rule = RULES.get(type(op))
         found = [x for x in operands if x is not None]
         if rule is None or not found or len(found) < len(operands):
             return None
@@ -357,17 +355,3 @@ def _within(found: Known) -> Known:
     if found.most >= END and found.names:
         raise LeavesError(found.names)
     return found
-
-
-def _power(x: Sequence[int]) -> int:
-    return min(x[0], END) ** min(x[1], 64)
-
-
-_RULES: Mapping[type[Operation], Callable[[Sequence[int]], int]] = {
-    **RULES,
-    AbsOp: lambda x: x[0] + 1,  # of the least there is
-    NegOp: lambda x: x[0] + 1,
-    FloorDivOp: lambda x: x[0],
-    ShrOp: lambda x: x[0],
-    PowOp: _power,
-}

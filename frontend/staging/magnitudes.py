@@ -7,26 +7,23 @@ of the trip's number is followed further than it is run; what grows as a power o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from math import log2
 
 from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.dims import shape_of
 from mlc.dialects.dtypes import I64
-from mlc.dialects.tensor.bitwise import AndOp, OrOp, ShlOp, XorOp
-from mlc.dialects.tensor.comparison import MaxOp, MinOp, SelectOp
+from mlc.dialects.tensor.bitwise import ShlOp
 from mlc.dialects.tensor.control import ForOp, IfOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
-from mlc.dialects.tensor.division import DivisorOp, FloorDivOp, ModOp, PowOp
-from mlc.dialects.tensor.elementwise import AddOp, MulOp, NegOp, SubOp
+from mlc.dialects.tensor.division import PowOp
+from mlc.dialects.tensor.elementwise import AddOp, MulOp, SubOp
 from mlc.dialects.tensor.op import TensorOp, element_dtype
-from mlc.dialects.tensor.within import WithinOp
+from mlc.frontend.trace.integer_rules import RULES, USUAL
 from mlc.frontend.trace.trace import here
 
 LIMIT = 2**62
-USUAL = 2**40
-"""Of a number of which nothing is known."""
 TRIPS = 64
 """That are run; what has more than sixteen times the magnitude of half as many grows too fast."""
 MOST_TRIPS = 2**30
@@ -156,8 +153,8 @@ def _computed(value: SSAValue, memo: dict[SSAValue, int]) -> int:
         case Block():
             most = here().bound.ranges.greatest(here().bound.ranges.of(value))
             return USUAL if most is None or most.constant is None else abs(most.constant)
-        case PowOp() as op:
-            return _power(op, memo)
+        case PowOp() as op if not _is_natural(op.rhs):
+            raise _TooLargeError  # a float of Python's where it is negative
         case ConstantOp() as op:
             return abs(int(op.array()[()]))
         case IfOp() as op:
@@ -171,6 +168,11 @@ def _computed(value: SSAValue, memo: dict[SSAValue, int]) -> int:
             return USUAL
 
 
+def _is_natural(value: SSAValue) -> bool:
+    ranges = here().bound.ranges
+    return ranges.is_natural(ranges.of(value))
+
+
 def _of_loop(loop: ForOp, k: int, memo: dict[SSAValue, int]) -> int:
     """A number that a loop in the loop carries."""
     kind = loop.results[k].type
@@ -180,37 +182,5 @@ def _of_loop(loop: ForOp, k: int, memo: dict[SSAValue, int]) -> int:
     found = _run(loop.body.block, starts, trips, memo, INSIDE)
     return found[k]
 
-
-def _power(op: PowOp, memo: dict[SSAValue, int]) -> int:
-    """Of a power: a float of Python's where the exponent is negative."""
-    base, exponent = (_of(x, memo) for x in op.operands)
-    ranges = here().bound.ranges
-    if exponent * max(base.bit_length(), 1) > TRIPS or not ranges.is_natural(ranges.of(op.rhs)):
-        raise _TooLargeError
-    return base**exponent
-
-
-def _shifted(x: Sequence[int]) -> int:
-    return x[0] << min(x[1], 64)
-
-
-RULES: Mapping[type[TensorOp], Callable[[Sequence[int]], int]] = {
-    AddOp: sum,
-    SubOp: sum,
-    NegOp: sum,
-    WithinOp: sum,
-    DivisorOp: sum,
-    MulOp: lambda x: x[0] * x[1],
-    FloorDivOp: lambda x: x[0] + 1,
-    ModOp: lambda x: x[1],
-    MaxOp: max,
-    MinOp: max,
-    SelectOp: lambda x: max(x[1:]),
-    AndOp: max,
-    OrOp: sum,
-    XorOp: sum,
-    ShlOp: _shifted,
-    PowOp: max,  # `_power` asks for more
-}
 
 _GROWING = (AddOp, SubOp, MulOp, ShlOp, PowOp)

@@ -41,7 +41,7 @@ from mlc.frontend.staging.joins import (
     equal_values,
 )
 from mlc.frontend.staging.journal import contents_of, reachable
-from mlc.frontend.staging.magnitudes import MOST_TRIPS, USUAL, growing, stays_within
+from mlc.frontend.staging.magnitudes import MOST_TRIPS, growing, stays_within
 from mlc.frontend.staging.options import is_number_or_array, widened, zero_of
 from mlc.frontend.staging.sized import more_room, padded
 from mlc.frontend.staging.sometimes import before_trips
@@ -51,6 +51,7 @@ from mlc.frontend.staging.variants import Variants
 from mlc.frontend.staging.wholes import is_class, kind_of
 from mlc.frontend.staging.widening import Widening, confirmed, made_wide, widenings
 from mlc.frontend.trace.containers import unflatten
+from mlc.frontend.trace.integer_rules import USUAL
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
