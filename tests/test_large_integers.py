@@ -83,6 +83,18 @@ for k in range(int(abs(x[3]) * 40)):
     h = h * 33 + k
 return h
 
+# magnitudes that grow
+s = 1
+for k in range(int(abs(x[3]) * 40)):
+    s = abs(s) * 3
+return s
+
+# halves that grow
+s = 9
+for k in range(int(abs(x[3]) * 80)):
+    s = (s >> 1) * 5
+return s
+
 # a power of a number
 m = int(abs(x[3]) * 13)
 return 10**m, m * m
