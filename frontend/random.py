@@ -298,12 +298,12 @@ def _fraction(words: Tracer, row: DType) -> Tracer:
 
 def _stretched(unit: Tracer, first: Tracer, end: Tracer) -> Tracer:
     """Numbers from [0, 1) as ones from [first, end)."""
-    held = names.isfinite(
-        end - first
-    )  # else the span is more than the dtype holds, and half is not
-    share, rest = (_like(names.where(held, *two), unit.row) for two in ((1.0, 0.5), (0.0, 1.0)))
-    step = unit * (end * share - first * share)
-    found = first + step + step * rest
+    wide = F64 if unit.row is F64 else dtype_row(np.float32)
+    part, low, high = (result(convert(x.value, wide)) for x in (unit, first, end))
+    held = names.isfinite(high - low)  # else the span is more than the dtype holds, and half is not
+    share, rest = (_like(names.where(held, *two), wide) for two in ((1.0, 0.5), (0.0, 1.0)))
+    step = part * (high * share - low * share)
+    found = result(convert((low + step + step * rest).value, unit.row))
     # what is rounded to the end is the number before it, with the derivative that it has
     beyond = names.where(found < end, _like(0.0, unit.row), found - names.nextafter(end, first))
     return found - stop_gradient(beyond)

@@ -225,6 +225,7 @@ def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
         form,
         MergeReductionsPass(fusion),
         PadStripsPass(fusion),
+        WidenPass(),
         FormNestsPass(),
         CheckBeforeLoopsPass(),
         WritePartsInPlacePass(),
