@@ -186,3 +186,21 @@ def test_derivatives_batches_and_gpus() -> None:
     np.testing.assert_allclose(batched, [american(row, 100.0) for row in many])
     text = mlc.compile(american, target="h200").lower(*given).text("trace")
     assert "mlc.bind" not in text
+
+
+def padded_before(a: Any) -> Any:
+    for _ in range(20):
+        a = np.pad(a, ((1, 0), (0, 0)))
+    return a
+
+
+def padded_both_ways(a: Any) -> Any:
+    for _ in range(20):
+        a = np.pad(a[1:], (1, 0))
+    return a
+
+
+@pytest.mark.parametrize("function", [padded_before, padded_both_ways])
+def test_views_of_what_is_written_over_are_made_before(function: Any) -> None:
+    x = np.linspace(0.1, 1.0, 30).reshape(6, 5)
+    np.testing.assert_array_equal(mlc.compile(function)(x), function(x))

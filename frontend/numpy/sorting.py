@@ -237,7 +237,7 @@ def histogram_bin_edges(
     row = x.row if x.row.kind == "float" else F64
     low, high = _ends(x, range)
     count = int(bins)
-    edges = low + astype(arange(count), low.row.numpy) * ((high - low) / count)
+    edges = _border(low, high, count, arange(count))
     edges = concatenate([edges, reshape(high, (1,))])
     return astype(edges, row.numpy)
 
@@ -254,20 +254,31 @@ def _ends(x: Tracer, ends: Any) -> tuple[Tracer, Tracer]:
     return where(flat, low - 0.5, low), where(flat, high + 0.5, high)
 
 
+def _border(low: Tracer, high: Tracer, bins: int, number: Tracer) -> Tracer:
+    """Borders of bins of one width, by number: each step is rounded, as NumPy's 16 bits are."""
+    dtype = low.row.numpy
+    wide = np.float32 if low.row.bytes == 2 else dtype
+
+    def rounded(x: Tracer) -> Tracer:
+        return astype(astype(x, dtype), wide)
+
+    first = astype(low, wide)
+    width = rounded(rounded(astype(high, wide) - first) / bins)
+    return astype(first + rounded(rounded(number) * width), dtype)
+
+
 def _even_bin(x: Tracer, bins: int, ends: Any, row: DType) -> Tracer:
     """
     The bin of each element within the outermost borders, from its distance; a neighbour where
     rounding crossed a border. The borders are computed as `histogram_bin_edges` does.
     """
     low, high = _ends(x, ends)
-    width = (high - low) / bins
     wide = astype(high, np.float64) - astype(low, np.float64)
     share = (astype(x, np.float64) - astype(low, np.float64)) * (bins / wide)
     # of elements outside and NaN no bin is asked for
     place = astype(clip(share, 0.0, float(bins - 1)), np.int64)
-    number = astype(place, low.row.numpy)
-    before = less(x, astype(low + number * width, row.numpy))
-    behind = greater_equal(x, astype(low + (number + 1) * width, row.numpy))
+    before = less(x, astype(_border(low, high, bins, place), row.numpy))
+    behind = greater_equal(x, astype(_border(low, high, bins, place + 1), row.numpy))
     behind = logical_and(behind, less(place, bins - 1))
     return where(before, place - 1, where(behind, place + 1, place))
 

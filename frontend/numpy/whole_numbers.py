@@ -166,15 +166,23 @@ def _most(x: Any) -> int:
     return _most_of(lift(x).value)
 
 
-def _most_of(value: SSAValue) -> int:
+def _most_of(value: SSAValue, memo: dict[SSAValue, int] | None = None) -> int:
+    """Of a value; `memo`: of those that choices before it are between, which are many to one."""
+    memo = {} if memo is None else memo
+    if value not in memo:
+        memo[value] = _most_asked(value, memo)
+    return memo[value]
+
+
+def _most_asked(value: SSAValue, memo: dict[SSAValue, int]) -> int:
     if (known := here().pythons.get(value)) is not None:
         return known
     match value.owner:
         case SelectOp() as op:
-            return max(_most_of(op.operands[1]), _most_of(op.operands[2]))
+            return max(_most_of(x, memo) for x in op.operands[1:])
         case IfOp() as op:
             k = op.results.index(value)
-            return max(_most_of(yield_of(block).values[k]) for block in op.blocks)
+            return max(_most_of(yield_of(block).values[k], memo) for block in op.blocks)
         case ConstantOp() as op:
             return abs(int(op.array()[()]))
         case _:

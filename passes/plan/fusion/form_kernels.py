@@ -256,7 +256,11 @@ class _Build:
                 needed[owner] = None
                 in_place = owner in self.grouping.ownership.in_place
                 stored = (0,) if in_place else owner.stored_operands()
-                pending += [(x, k in stored) for k, x in enumerate(owner.operands)]
+                home = self.grouping.home
+                for k, x in enumerate(owner.operands):
+                    # a view of what is written over is made before, as everything else of it is
+                    before = in_place and home.get(x, kernel) is not kernel
+                    pending.append((x, k in stored or before))
         ops = [op for op in needed if isinstance(op, TensorOp)]
         ops.sort(key=lambda op: self.order[op])
         return ops, sorted(inputs, key=_input_order(self.order))
