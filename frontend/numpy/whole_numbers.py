@@ -6,6 +6,7 @@ OverflowError; Python, which can, then runs it (call/loaded_program.py).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
@@ -35,18 +36,6 @@ SIZE = 2**31
 """Of the size of an array, and of a trip's number: two of them have a product of 62 bits."""
 
 
-def _sum(x: Any, y: Any) -> Any:
-    return x + y
-
-
-def _difference(x: Any, y: Any) -> Any:
-    return x - y
-
-
-def _product(x: Any, y: Any) -> Any:
-    return x * y
-
-
 def _shifted(x: Any, y: Any) -> Any:
     return x * 2.0**y
 
@@ -55,30 +44,18 @@ def _first(x: Any, _: Any) -> Any:
     return x
 
 
-def _power(x: Any, y: Any) -> Any:
-    return x**y
-
-
-_AS_FLOATS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": _sum,
-    "subtract": _difference,
-    "multiply": _product,
-    "left_shift": _shifted,
-    "power": _power,
-    "right_shift": _first,
+_OPERATORS: dict[str, tuple[type[TensorOp], Callable[[Any, Any], Any]]] = {
+    "add": (AddOp, operator.add),
+    "subtract": (SubOp, operator.sub),
+    "multiply": (MulOp, operator.mul),
+    "left_shift": (ShlOp, _shifted),
+    "power": (PowOp, pow),
+    "right_shift": (ShrOp, _first),
 }
-"""Operators whose results may be larger than their operands, of floats."""
+"""Those whose results may be larger than their operands: the op, and what it is of floats."""
+_FUNCTIONS = {op: function for function, (op, _) in _OPERATORS.items()}
 _POSITIVE = ("left_shift", "right_shift", "power")
 """Those whose second operand is no number of Python's integers where it is negative."""
-_OPS: dict[str, type[TensorOp]] = {
-    "add": AddOp,
-    "subtract": SubOp,
-    "multiply": MulOp,
-    "left_shift": ShlOp,
-    "power": PowOp,
-    "right_shift": ShrOp,
-}
-_FUNCTIONS = {op: function for function, op in _OPS.items()}
 
 
 def check_fits(function: str, lhs: Any, rhs: Any) -> tuple[int | None, SSAValue | None]:
@@ -87,7 +64,7 @@ def check_fits(function: str, lhs: Any, rhs: Any) -> tuple[int | None, SSAValue 
     is at most, or None of other operators and numbers; and what looks, where it looks at
     nothing else: it goes where the program's limits say so already (staging/largest.py).
     """
-    if function not in _AS_FLOATS or not (_is_integer(lhs) and _is_integer(rhs)):
+    if function not in _OPERATORS or not (_is_integer(lhs) and _is_integer(rhs)):
         return None, None
     if not asked_by_user(THROUGH):
         return None, None
@@ -97,7 +74,7 @@ def check_fits(function: str, lhs: Any, rhs: Any) -> tuple[int | None, SSAValue 
         if signed:
             _looked(function, lhs, rhs)
         return x, None
-    most = RULES[_OPS[function]]([x, y])
+    most = RULES[_OPERATORS[function][0]]([x, y])
     if most < END and not signed:
         return most, None
     look = _looked(function, lhs, rhs)
@@ -134,7 +111,8 @@ def _around(op: Operation) -> list[Block]:
 
 def _looked(function: str, lhs: Any, rhs: Any) -> SSAValue:
     """Ends the call where a result is too large."""
-    found = _AS_FLOATS[function](_as_float(lhs), _as_float(rhs))
+    _, of_floats = _OPERATORS[function]
+    found = of_floats(_as_float(lhs), _as_float(rhs))
     fits = names.less(names.abs(found), float(END))
     if function in _POSITIVE and not _is_natural(rhs):  # an error of Python's, or a float
         fits = names.logical_and(fits, names.greater_equal(rhs, 0))
