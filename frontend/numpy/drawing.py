@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import F64, I64
 from mlc.frontend import numpy as mnp
 from mlc.frontend.errors import NotSupportedError, located
@@ -110,7 +111,7 @@ class _Drawing:
             return Tracer(here(), lift(found).value, weak=weak)
         shape = (size,) if isinstance(size, int) else tuple(size)
         row = F64 if weak else I64
-        out = result(number(0, row, lift(np.zeros(math.prod(shape), bool)).dims))
+        out = result(number(0, row, (Dim.const(math.prod(shape)),)))
         self.state, out = _run(pcg64.filled, transformed(draw), self.state, self._plus, given, out)
         return result(mnp.reshape(out, shape).value)
 
