@@ -21,6 +21,7 @@ from mlc.dialects.dtypes import is_real
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
 from mlc.frontend.importers.stablehlo.text import NARROW, numpy_of
 from mlc.frontend.numpy.complexes import of_parts
+from mlc.frontend.numpy.pcg64 import product_of_words
 from mlc.frontend.numpy.values import lift
 
 Array = Any
@@ -136,10 +137,8 @@ def _high_product(x: Array, y: Array) -> Array:
     if bits < 64:
         wide = np.dtype(f"{x.dtype.kind}{2 * x.dtype.itemsize}")
         return ((x.astype(wide) * y.astype(wide)) >> wide.type(bits)).astype(x.dtype)
-    a, b, half, low = _unsigned(x), _unsigned(y), np.uint64(32), np.uint64(0xFFFFFFFF)
-    middle = (a >> half) * (b & low) + ((a & low) * (b & low) >> half)
-    other = (a & low) * (b >> half) + (middle & low)
-    found = (a >> half) * (b >> half) + (middle >> half) + (other >> half)
+    a, b = _unsigned(x), _unsigned(y)
+    found, _ = product_of_words(a, b)
     if x.dtype.kind == "i":  # a number below 0 was taken for one that is 2^64 more
         zero = np.zeros_like(a)
         found = found - np.where(x < 0, b, zero) - np.where(y < 0, a, zero)
