@@ -6,21 +6,22 @@ As long as the state is known, NumPy draws.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import product
 from mlc.dialects.dtypes import F64, I64
 from mlc.frontend import numpy as mnp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy import pcg64, ziggurat
+from mlc.frontend.numpy.creation import shape_argument
 from mlc.frontend.numpy.values import lift, number, result
 from mlc.frontend.staging.journal import touched
 from mlc.frontend.trace.draws import REMEDY
 from mlc.frontend.trace.kinds import is_array, is_series
+from mlc.frontend.trace.symbolic import as_size
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.transform import transformed
@@ -109,11 +110,10 @@ class _Drawing:
         if size is None:
             self.state, found = _run(draw, self.state, self._plus, given)
             return Tracer(here(), lift(found).value, weak=weak)
-        shape = (size,) if isinstance(size, int) else tuple(size)
-        row = F64 if weak else I64
-        out = result(number(0, row, (Dim.const(math.prod(shape)),)))
+        shape = shape_argument(size, "random")
+        out = result(number(0, F64 if weak else I64, (product(shape),)))
         self.state, out = _run(pcg64.filled, transformed(draw), self.state, self._plus, given, out)
-        return result(mnp.reshape(out, shape).value)
+        return result(mnp.reshape(out, tuple(map(as_size, shape))).value)
 
     def random(self, size: Any = None) -> Any:
         return self._numbers(pcg64.random, None, size, True)

@@ -150,7 +150,8 @@ def kinds_of_draws(x: Any) -> Any:
     shuffled = x.copy()
     rng.shuffle(shuffled)
     wide = rng.integers(-5, 2**40), rng.integers(0, 3 * 2**61), rng.integers(0, 2**32)
-    return order, shuffled, rng.permutation(5), wide, rng.random((2, 2)), rng.choice(x)
+    tall = rng.random((2, 2)), rng.random(np.int64(3)), rng.random([2, 0])
+    return order, shuffled, rng.permutation(5), wide, tall, rng.choice(x)
 
 
 class Walker:
