@@ -187,6 +187,21 @@ def test_as_numpy(name: str) -> None:
     assert "mlc.for" in plan
 
 
+@pytest.mark.parametrize("columns", [3, 5, 8, 13])
+def test_sums_over_both_axes_with_what_was_just_written(columns: int) -> None:
+    """Rows that are no whole vectors are summed no further than they go."""
+
+    def blocks(x: Array) -> Array:
+        out = np.zeros(len(x) + 1)
+        for k in range(len(x)):
+            out[k + 1] = (x[k] + out[k]).sum() / 100
+        return out
+
+    given = (R.random((40, 4, columns)),)
+    plan = judged(blocks, given).lower(*given).text("plan")
+    assert plan.count('mlc.kernel "nest"') == 1
+
+
 @pytest.mark.parametrize("numerics", ["strict", "fast"])
 @pytest.mark.parametrize("name", ["forward", "toeplitz", "products_of_columns", "windows"])
 def test_numerics(name: str, numerics: str) -> None:

@@ -308,7 +308,6 @@ def _moved(
 def operands_of(op: Operation) -> Iterator[SSAValue]:
     """What an op reads, in its regions too."""
     yield from op.operands
-    if op.regions:
-        for inner in op.walk():
-            if inner is not op:
-                yield from inner.operands
+    for region in op.regions:
+        for inner in region.walk():
+            yield from inner.operands

@@ -220,9 +220,7 @@ class _Walk:
     def _leaves_of(self, op: TensorOp) -> Leaves:
         if isinstance(op, ReshapeOp) and not op.unit_axes_only():
             raise NotANestError(f"{op.name} regroups the axes of an array")
-        straight = isinstance(op, Elementwise) or (
-            isinstance(op, ReshapeOp) and op.unit_axes_only()
-        )
+        straight = isinstance(op, Elementwise | ReshapeOp)
         result = op.results[0]
         found: Leaves = {}
         for x in op.operands:

@@ -124,8 +124,9 @@ class NestArrays(KernelScope):
 def _fold(s: NestArrays, op: Reduction) -> _Fold:
     if s.b.numerics == "strict" and op.order() == "in lanes":
         return _FoldInLanes(s, op)
+    one_axis = len(op.iteration()) == len(op.shape) + 1
     is_fresh = s.b.numerics != "strict" and any(_is_written(s, x) for x in op.operands)
-    return (_FoldOfFresh if is_fresh else _Fold)(s, op)
+    return (_FoldOfFresh if is_fresh and one_axis else _Fold)(s, op)
 
 
 def _is_written(s: NestArrays, value: SSAValue) -> bool:
@@ -226,7 +227,8 @@ class _Fold(ReductionNest):
 
 class _FoldOfFresh(_Fold):
     """
-    Of what the nest has just written, an element at a time: the last elements are read so as well.
+    Along one axis, of what the nest has just written, an element at a time: the last elements are
+    read so as well.
     A vector that holds such an element waits until all of it lies in level 1, and what is summed
     up before it would wait with it.
     """
@@ -237,7 +239,7 @@ class _FoldOfFresh(_Fold):
         self, fixed: dict[int, Position], order: Sequence[int], low: Index, high: Index
     ) -> State:
         b, lanes = self.b, self.lanes
-        if lanes == 1 or len(order) > 1 or self.in_turn:
+        if lanes == 1 or self.in_turn:
             return super().reduce_range(fixed, order, low, high)
         end = b.add(low, b.mul(b.div(b.sub(high, low), lanes), lanes))
         whole = super().reduce_range(fixed, order, low, end)

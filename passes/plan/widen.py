@@ -60,11 +60,10 @@ class WidenPass(ModulePass):
 
 def _is_plain(kernel: KernelOp) -> bool:
     """Whether a kernel holds ops on values alone: what programs of blocks hold is f32 there."""
-    ops = (op for block in _blocks(kernel.block) for op in block.ops)
     return kernel.template.data != "rows" and all(
         isinstance(op, ControlOp | YieldOp)
         or (isinstance(op, TensorOp) and len(op.results) == 1 and not op.regions)
-        for op in ops
+        for op in kernel.block.walk()
     )
 
 
@@ -121,8 +120,9 @@ class _Widened:
         computed = set[Operation](_computing(self.block))
         for op in list(self.block.ops):
             self.here = op
-            if isinstance(op, TensorOp) and (op in computed or is_view(op)):
-                self._op(op, computed=op in computed)
+            moves = is_view(op) and any(x in self.wide for x in op.operands)
+            if isinstance(op, TensorOp) and (op in computed or moves):
+                self._op(op)
             elif isinstance(op, ConvertOp) and op.operands[0] in self.wide:
                 self._converted(op)
             else:
@@ -133,11 +133,8 @@ class _Widened:
                 op.detach()
                 op.erase()
 
-    def _op(self, op: TensorOp, *, computed: bool) -> None:
+    def _op(self, op: TensorOp) -> None:
         (result,) = op.results
-        if not computed and not any(x in self.wide for x in op.operands):
-            op.operands = [self.exact(x) for x in op.operands]
-            return
         narrow = _is_narrow(result)
         if not narrow and not any(x in self.wide or x in self.same for x in op.operands):
             return
