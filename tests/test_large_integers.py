@@ -5,7 +5,6 @@ trip, and a call whose integers do so elsewhere is run by Python. NumPy's wrap a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 import mlc
 from tests.random_python.judge import compiled_text, different, outcome
-from tests.test_written_programs import text_of
+from tests.test_written_programs import bodies_in, text_of
 
 TEXT = """
 # powers of a trip
@@ -117,7 +116,7 @@ while c != 1:
 return c, t
 """
 
-PROGRAMS: dict[str, str] = dict(re.findall(r"^# (.+)\n((?:(?!# ).*\n)+)", TEXT, re.MULTILINE))
+PROGRAMS = bodies_in(TEXT)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

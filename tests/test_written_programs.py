@@ -241,7 +241,13 @@ for v in x:
 return k, s is S.STOP, s == S.RUN, s.value
 """
 
-PROGRAMS = dict(re.findall(r"^# (.+)\n((?:(?!# ).*\n)+)", TEXT, re.MULTILINE))
+
+def bodies_in(text: str) -> dict[str, str]:
+    """Bodies of functions, by the comments above them."""
+    return dict(re.findall(r"^# (.+)\n((?:(?!# ).*\n)+)", text, re.MULTILINE))
+
+
+PROGRAMS = bodies_in(TEXT)
 """Bodies of functions of an array of four elements and a number."""
 
 ARRAYS = ([0.7, 0.4, -0.3, 2.0], [-1.0, 0.2, 3.0, 0.6])

@@ -18,7 +18,7 @@ from mlc.frontend.call.fast_paths import MISS, Route, make_route, missing
 from mlc.frontend.call.loaded_program import CaughtError, Ready, describe
 from mlc.frontend.call.lowered import Lowered, is_gpu
 from mlc.frontend.call.notebook import users_traceback
-from mlc.frontend.call.program import Program, trace_program
+from mlc.frontend.call.program import Program, Tracing, trace_program
 from mlc.frontend.call.specialisation import (
     Family,
     Policy,
@@ -329,21 +329,17 @@ class Dispatcher:
                 f" function is compiled; {', '.join(sorted(symbols))} varies: leave it out of"
                 " dynamic= and of TensorSpec"
             )
-        program = trace_program(
-            self.function,
-            self.owner.__name__,
-            self.parameters,
-            call,
-            shapes,
+        how = Tracing(
             numerics=self.settings.numerics,
             donated=self.settings.donate,
             varying=self.changing.inputs,
-            on_gpu=self.parameters.on_gpu,
             as_sizes=self.changing.as_sizes,
             limits=self.changing.limits,
             sizes=self.policy.chosen_sizes(call, shapes),
             guarded=guarded,
         )
+        name = self.owner.__name__
+        program = trace_program(self.function, name, self.parameters, call, shapes, how)
         self.changing.limit(program.ints.limits)
         typical = typical_sizes(self.settings.typical, call, shapes)
         if named := {name: typical[name] for name in typical if name in symbols}:

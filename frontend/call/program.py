@@ -213,39 +213,46 @@ def _hidden_type(array: NDArray[Any]) -> tuple[object, ...]:
     return (array.dtype.str, array.shape, bool(array.flags.c_contiguous))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tracing:
+    """How a call is traced."""
+
+    numerics: str
+    donated: Sequence[str]
+    varying: Mapping[Hashable, str]  # numbers from outside that are inputs
+    as_sizes: Mapping[Hashable, AsSize]  # those that are sizes
+    limits: Mapping[str, int]  # how large others are at most
+    sizes: Mapping[str, int]  # what the symbols are in this call, where that is known
+    guarded: bool  # calls ask the program's guards
+    fatal: frozenset[Fatal] = frozenset()  # errors that tracing has ended with: it raises them
+    carries: bool = False  # it draws random numbers itself
+
+    def begin(self, name: str, parameters: Parameters) -> Trace:
+        """A trace that has yet to begin."""
+        trace = Trace(name if name.isidentifier() else "function")
+        trace.on_gpu, trace.fatal = parameters.on_gpu, self.fatal
+        trace.draws.carries = self.carries
+        ints = trace.ints
+        ints.varying, ints.as_sizes, ints.limits = dict(self.varying), self.as_sizes, self.limits
+        ints.sizes, ints.guarded = self.sizes, self.guarded
+        return trace
+
+
 def trace_program(
     function: Callable[..., Any],
     name: str,
     parameters: Parameters,
     call: Call,
     shapes: Sequence[Shape],
-    *,
-    numerics: str,
-    donated: Sequence[str] = (),
-    varying: Mapping[Hashable, str] | None = None,
-    as_sizes: Mapping[Hashable, AsSize] | None = None,
-    limits: Mapping[str, int] | None = None,
-    sizes: Mapping[str, int] | None = None,
-    fatal: frozenset[Fatal] = frozenset(),
-    on_gpu: bool = False,
-    carries: bool = False,
-    guarded: bool = True,
+    how: Tracing,
 ) -> Program:
-    """
-    The program of one call, whose array leaves have the given (perhaps symbolic) shapes. `sizes`:
-    what the symbols are in this call, if that is known; `as_sizes`: numbers that are sizes;
-    `limits`: how large others are at most. `fatal`: errors that tracing has ended with, which the
-    program raises. `carries`: it draws random numbers itself. `guarded`: calls ask its guards.
-    """
+    """The program of one call, whose array leaves have the given (perhaps symbolic) shapes."""
     begin = time.perf_counter()
-    trace = Trace(name if name.isidentifier() else "function")
-    trace.ints.varying, trace.ints.sizes, trace.fatal = dict(varying or {}), sizes or {}, fatal
-    trace.ints.as_sizes, trace.ints.limits = as_sizes or {}, limits or {}
-    trace.on_gpu, trace.draws.carries, trace.ints.guarded = on_gpu, carries, guarded
+    trace = how.begin(name, parameters)
     made, site = trace.made, definition_of(function)
     try:
         with tracing(trace), errors_released(trace):
-            program = _traced(trace, function, parameters, call, shapes, numerics, donated)
+            program = _traced(trace, function, parameters, call, shapes, how)
     except Again:
         program = None
     except Exception as error:
@@ -254,17 +261,13 @@ def trace_program(
             trace.symbols or trace.ints.varying or (trace.limits and type(error) is not DTypeError)
         )
         refused = (isinstance(error, MlcError) and open_) or trace.ints.ways
-        if found is None or found in fatal or refused:
+        if found is None or found in how.fatal or refused:
             raise  # one for these sizes and numbers alone may not; what is counted is of one dtype
-        fatal |= {found}
-    carries = trace.draws.carries
+        how = replace(how, fatal=how.fatal | {found})
+    how = replace(how, carries=trace.draws.carries)
     del trace
     if program is None:
-        return trace_program(
-            function, name, parameters, call, shapes,
-            numerics=numerics, donated=donated, varying=varying, as_sizes=as_sizes, limits=limits,
-            sizes=sizes, fatal=fatal, on_gpu=on_gpu, carries=carries, guarded=guarded,
-        )  # fmt: skip
+        return trace_program(function, name, parameters, call, shapes, how)
     check_released(made, site)
     return replace(program, trace_s=time.perf_counter() - begin)
 
@@ -275,17 +278,16 @@ def _traced(
     parameters: Parameters,
     call: Call,
     shapes: Sequence[Shape],
-    numerics: str,
-    donated: Sequence[str],
+    how: Tracing,
 ) -> Program:
     """The program, while its trace is the current one."""
-    leaves, specs, inputs = traced_arguments(trace, call, shapes, apart=bool(donated))
+    leaves, specs, inputs = traced_arguments(trace, call, shapes, apart=bool(how.donated))
     values = rebuilt_arguments(trace, call, leaves, parameters, function)
     given_dims = {k: leaves[k].dims for k in inputs}
     returned, structure = flatten(_returned(function, parameters, values))
     results, ssa = _results(trace, returned)
     _check_shapes(call, leaves, given_dims)
-    groups = donated_leaves(call, () if catches(trace) else donated, parameters.names)
+    groups = donated_leaves(call, () if catches(trace) else how.donated, parameters.names)
     given = _donations(call, leaves, groups, structure, results, ssa)
     written = tuple(k for k in _written(call, leaves, inputs) if k not in given.result_of)
     ints = Ints.of(trace)  # before what the program looks at is collected
@@ -299,7 +301,7 @@ def _traced(
     places = {inputs.index(k): number for number, k in in_place.items()}
     guard_apart(trace)
     counted = with_sizes(trace, ssa)
-    module = trace.finish(ssa, numerics=numerics, donated=places, names=names_of(function))
+    module = trace.finish(ssa, numerics=how.numerics, donated=places, names=names_of(function))
     entry_function(module).location = _location(function)
     plain = not (written or counted or outcome or stores) and _is_plain(structure, results)
     signature = _entry_signature(trace, specs, ssa, places, None if plain else True)

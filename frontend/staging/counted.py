@@ -26,6 +26,7 @@ from mlc.frontend.numpy.writing import with_part
 from mlc.frontend.staging.journal import put_contents, touched
 from mlc.frontend.staging.options import is_number_or_array
 from mlc.frontend.staging.sized import first_of, padded, room_for
+from mlc.frontend.staging.wholes import is_pythons_int
 from mlc.frontend.trace.containers import REGISTERED, Structure, children_of, flatten, unflatten
 from mlc.frontend.trace.kinds import is_tuple, is_variants
 from mlc.frontend.trace.program_sizes import room_size, symbol_of
@@ -297,7 +298,7 @@ def appended(held: Counted, element: Any) -> Counted:
     """With an element behind them."""
     held = fitting(held, Layout.of(element), Dim.const(1))
     place, count = next_place(held)
-    here().ints.into_lists.update(x.value for x in flatten(element)[0] if _is_pythons_int(x))
+    here().ints.into_lists.update(x.value for x in flatten(element)[0] if is_pythons_int(x))
     return overwritten(held, place, count, element)
 
 
@@ -393,16 +394,12 @@ def element(held: Counted, place: Any) -> Any:
     for x in leaves:
         if isinstance(x, Tracer):
             row = Tracer(here(), x[place].value, weak=x.weak)
-            if _is_pythons_int(row):
+            if is_pythons_int(row):
                 here().ints.from_lists[row.value] = Dim.const(1)
             found.append(row)
         else:
             found.append(x)
     return unflatten(structure, found)
-
-
-def _is_pythons_int(x: Any) -> bool:
-    return isinstance(x, Tracer) and x.weak and not x.dims and x.row is I64
 
 
 def as_array(held: Counted) -> Tracer:

@@ -104,7 +104,7 @@ class For:
             if k == 1 and few and not stays and items is not None:
                 many, dear = added.are_many(items.count)
                 tried = tried or many
-            tried = tried or sizes.have_changed
+            tried = tried or bool(sizes.changes)
             if items is not None and tried and k <= MOST_PEELED:
                 roll_rest = partial(self._rolled, items.after(k), local, sizes.changes)
                 try:

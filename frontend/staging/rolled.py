@@ -19,7 +19,7 @@ from typing import Any
 from xdsl.ir import Attribute, Block, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of
-from mlc.dialects.dtypes import I64, DType
+from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import discard
@@ -48,7 +48,7 @@ from mlc.frontend.staging.sometimes import before_trips
 from mlc.frontend.staging.stepped import Counting
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, traced
 from mlc.frontend.staging.variants import Variants
-from mlc.frontend.staging.wholes import is_class, kind_of
+from mlc.frontend.staging.wholes import is_class, is_pythons_int, kind_of
 from mlc.frontend.staging.widening import Widening, confirmed, made_wide, widenings
 from mlc.frontend.trace.containers import unflatten
 from mlc.frontend.trace.integer_rules import USUAL
@@ -101,7 +101,7 @@ class Rolled:
         place = 0
         for c in self.carried:
             for k, leaf in enumerate(c.leaves):
-                if leaf is not None and leaf.weak and not leaf.dims and leaf.row is I64:
+                if is_pythons_int(leaf):
                     begun[place] = c.start.leaves[k] if c.seen else leaf
                 place += c.width(k)
         return begun

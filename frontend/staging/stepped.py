@@ -14,15 +14,12 @@ from mlc.cached_property import cached_property
 from mlc.dialects.dims import Dim, Shape, tensor_type
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
-from mlc.frontend.numpy.indexing import Run, sliced
-from mlc.frontend.staging.sized import padded
+from mlc.frontend.staging.sized import ZERO, first_of, padded
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.symbolic import bounds
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
-
-ZERO, ONE = Dim.const(0), Dim.const(1)
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class Steps:
 
     def result(self, x: SSAValue, trips: Dim) -> SSAValue:
         """After the last trip."""
-        return sliced(x, [Run(ZERO, 1, n) for n in self.at(trips)])
+        return first_of(x, self.at(trips))
 
     def _zeros(self) -> list[SSAValue]:
         zero = lift_size(ZERO).value
@@ -87,25 +84,19 @@ class TripSizes:
 
     def __init__(self, local: Sequence[Local]) -> None:
         self.changes: dict[int, Change] = {}
-        self._local, self._before = local, dict[int, Shape]()
-        self._looks = False
-
-    @property
-    def have_changed(self) -> bool:
-        """Whether some have."""
-        return bool(self.changes)
+        self._local = local
+        self._before: dict[int, Shape] | None = None  # where the trip began, if it is looked
 
     def look(self) -> None:
         """A trip begins, which Python runs."""
-        self._looks, self._before = True, self._now()
-        self.changes = {}
+        self._before, self.changes = self._now(), {}
 
     def after_trip(self) -> None:
         """It has ended, and the next one begins."""
-        if not self._looks:
+        if self._before is None:
             return
-        before, self._before = self._before, self._now()
-        self.changes = {}
+        before = self._before
+        self.look()
         for key, now in self._before.items():
             steps = steps_of(before.get(key, now), now, ZERO, ZERO)
             if steps is not None:

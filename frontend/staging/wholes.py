@@ -46,6 +46,11 @@ def python_class(leaf: Any) -> type[Any] | None:
     return kind if kind in _ROWS else None
 
 
+def is_pythons_int(leaf: Any) -> bool:
+    """Whether it is an int of Python's that the compiled function computes."""
+    return isinstance(leaf, Tracer) and leaf.weak and not leaf.dims and leaf.row is I64
+
+
 def kind_of(leaf: Any, row: DType) -> type[Any] | None:
     """The class of one of Python's numbers, where `row` is a dtype of what its class is part of."""
     kind = python_class(leaf)
