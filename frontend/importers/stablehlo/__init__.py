@@ -23,7 +23,7 @@ from mlc.frontend.importers.stablehlo.program import (
     TensorKind,
 )
 from mlc.frontend.importers.stablehlo.reader import read
-from mlc.frontend.importers.stablehlo.rng import Generator, all_ops, drawing
+from mlc.frontend.importers.stablehlo.rng import Generator, drawing
 from mlc.frontend.importers.stablehlo.run import Run, is_known, unsupported
 from mlc.frontend.importers.stablehlo.sizes import argument_shapes
 from mlc.frontend.importers.stablehlo.text import StableHloError, numpy_of
@@ -205,7 +205,7 @@ def load(
     missing = [
         op
         for f in module.functions.values()
-        for op in all_ops(f.region)
+        for op in f.region.all_ops()
         if not is_known(op, module)
     ]
     if missing:
@@ -217,9 +217,8 @@ def _check_calls(module: Module, name: str) -> None:
     """StableHloError where functions call themselves, or too many."""
     calls: dict[str, tuple[int, list[str]]] = {}
     for function in module.functions.values():
-        ops = list(all_ops(function.region))
-        called = [op.get(key) for op in ops for key in ("callee", "decomposition") if op.get(key)]
-        calls[function.name] = len(ops), called
+        ops = list(function.region.all_ops())
+        calls[function.name] = len(ops), [name for op in ops for name in op.called()]
     try:
         check_calls(calls)
     except ValueError as error:
