@@ -89,7 +89,7 @@ class Imported:
         names: list[str] = []
 
         def compared(*given: Any) -> Any:
-            run = self._run(given[: len(arguments)], *given[len(arguments) :])[1]
+            run = self._run(given)[1]
             names[:] = [name for name, _ in run.checked]
             return tuple(values for _, values in run.checked)
 
@@ -98,8 +98,7 @@ class Imported:
         return list(zip(names, found, strict=True))
 
     def _traced(self, *arguments: Any) -> Any:
-        count = len(self._function.inputs)
-        results, _ = self._run(arguments[:count], *arguments[count:])
+        results, _ = self._run(arguments)
         return results[0] if len(results) == 1 else results
 
     def compiled(self, **options: Any) -> Compiled[..., Any]:
@@ -127,9 +126,11 @@ class Imported:
         ]
         return own + [TensorSpec(dtype=np.uint64)] * self.draws
 
-    def _run(self, arguments: tuple[Any, ...], key: Any = None) -> tuple[tuple[Any, ...], Run]:
-        run = Run(self._module, key)
-        given = [lift(x, self.__name__) for x in self._given(arguments)]
+    def _run(self, arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Run]:
+        """The results for arguments, behind which the key is where it draws."""
+        count = len(arguments) - self.draws
+        run = Run(self._module, *arguments[count:])
+        given = [lift(x, self.__name__) for x in self._given(arguments[:count])]
         return run.function(self._function, given), run
 
     def _given(self, arguments: tuple[Any, ...]) -> list[Any]:
