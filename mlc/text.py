@@ -273,7 +273,7 @@ def _faults(module: ModuleOp) -> Iterator[tuple[Operation, str]]:
     for op in module.walk():
         if any(isinstance(x, ForwardDeclaredValue) for x in op.operands):
             yield op, "uses a value that is defined in no region around it"
-    for op in _inside_out(module):  # who verifies a region asks what its ops say
+    for op in module.walk(region_first=True):  # who verifies a region asks what its ops say
         try:
             op.verify(verify_nested_ops=False)
         except VerifyException as error:
@@ -283,15 +283,6 @@ def _faults(module: ModuleOp) -> Iterator[tuple[Operation, str]]:
                 raise
             yield op, f"{type(error).__name__}: {error}"
     yield from dominance.faults(module)
-
-
-def _inside_out(op: Operation) -> Iterator[Operation]:
-    """Ops in the order of the text, but those that stand in another one before it."""
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.ops:
-                yield from _inside_out(inner)
-    yield op
 
 
 def check_program(module: ModuleOp, text: str, name: str, *, runs: bool = False) -> None:

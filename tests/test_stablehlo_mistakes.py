@@ -119,10 +119,27 @@ def calling(count: int, times: int, last: int) -> str:
     return text
 
 
+COMPARED_BY_ITSELF = """
+func.func @main(%x: tensor<8xf32>, %k: tensor<8xi32>, %a: tensor<f32>, %b: tensor<i32>) {
+  %0:2 = stablehlo.custom_call @ApproxTopK(%x, %k, %a, %b) {called_computations = [@more]} :
+    (tensor<8xf32>, tensor<8xi32>, tensor<f32>, tensor<i32>) -> (tensor<8xf32>, tensor<8xi32>)
+  return
+}
+func.func private @more(%x: tensor<f32>, %y: tensor<f32>, %a: tensor<i32>, %b: tensor<i32>)
+    -> tensor<i1> {
+  %0:2 = stablehlo.custom_call @ApproxTopK(%x, %a, %x, %a) {called_computations = [@more]} :
+    (tensor<f32>, tensor<i32>, tensor<f32>, tensor<i32>) -> (tensor<f32>, tensor<i32>)
+  %1 = stablehlo.compare GT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  return %1 : tensor<i1>
+}
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         (calling(3, 1, 1), "function f1 calls itself"),
+        (COMPARED_BY_ITSELF, "function more calls itself"),
         (calling(40, 2, -1), "takes [0-9]+ steps; expected 1048576 at most"),
         (calling(100, 1, -1), "calls through 64 others; expected fewer"),
         (calling(2, 1, -1).replace("public @main", "private @g"), "has no function main, and not"),

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+import mlc.frontend.importers.special as special
 from mlc.frontend import nn
 from mlc.frontend.importers.fx.run import ROWS, At, row
-from mlc.frontend.importers.stablehlo import special
 from mlc.frontend.numpy.creation import full
 from mlc.frontend.numpy.elementwise_math import erf, erfc, lgamma, rsqrt
 from mlc.frontend.transforms.derivatives import vjp

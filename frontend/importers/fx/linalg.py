@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from mlc.frontend.importers.equations import solved, solved_triangle
 from mlc.frontend.importers.fx.run import At, row
-from mlc.frontend.importers.stablehlo.library import solved_triangle
 from mlc.frontend.numpy.creation import full
 
 Array = Any
@@ -74,10 +74,7 @@ def _solution(at: At, a: Array, b: Array, left: bool) -> Array:
     line = len(at.shape) == a.ndim - 1 and b.ndim in (1, a.ndim - 1)
     b = b[..., None] if line else b
     a, b = _in_stacks(at.shape[:-1] if line else at.shape[:-2], a, b)
-    if left:
-        found = np.linalg.solve(a, b)
-    else:
-        found = np.swapaxes(np.linalg.solve(np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2)), -1, -2)
+    found = solved(a, b, left=left)
     return found[..., 0] if line else found
 
 

@@ -32,12 +32,10 @@ Plan = tuple[bytes, list[tuple[tuple[int, ...], tuple[int, ...], Any]]]
 
 LEAST_READ = 16
 """Arguments from which on native code reads their addresses sooner: docs/measurements.md."""
-DESCRIBED = frozenset(
-    {
-        *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32"),
-        *("float64", "complex64", "complex128"),
-    }
-)
+DESCRIBED = {
+    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
+    "float64", "complex64", "complex128",
+}  # fmt: skip
 """Element types that every DLPack has a name for."""
 MOST_PLANS = 1000
 """Kept of one piece, each for other sizes."""

@@ -44,7 +44,9 @@ def check(model: Model, onnx: Any) -> None:
     if missing:
         raise NotSupportedError("not supported:\n  " + "\n  ".join(missing))
     for nodes in (model.graph.nodes, *(body.nodes for body in model.functions.values())):
-        _check_forms(nodes, model, onnx)
+        for node in _all_nodes(nodes):
+            if model.body_of(node) is None:
+                _check_form(node, onnx)
 
 
 def _check_functions(model: Model) -> None:
@@ -60,10 +62,18 @@ def _called(key: tuple[str, str, str]) -> str:
     return " ".join(filter(None, key))
 
 
+def _all_nodes(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Nodes, with those of their graphs."""
+    for node in nodes:
+        yield node
+        for graph in node.graphs:
+            yield from _all_nodes(graph.nodes)
+
+
 def _calls(nodes: Sequence[Node], model: Model) -> tuple[int, list[str]]:
     """How many nodes there are, and the functions that they call."""
-    count, called = len(nodes), list[str]()
-    for node in nodes:
+    found, called = list(_all_nodes(nodes)), list[str]()
+    for node in found:
         body = model.body_of(node)
         if body is not None:
             called.append(_called(key_of(node)))
@@ -73,23 +83,11 @@ def _calls(nodes: Sequence[Node], model: Model) -> tuple[int, list[str]]:
             ):
                 if has > most:
                     raise OnnxError(f"{node.said} has {has} {what}; its function has {most}")
-        for graph in node.graphs:
-            inner, more = _calls(graph.nodes, model)
-            count += inner
-            called += more
-    return count, called
-
-
-def _check_forms(nodes: Sequence[Node], model: Model, onnx: Any) -> None:
-    """OnnxError where a node's inputs and attributes are not what ONNX defines for its op."""
-    for node in nodes:
-        if model.body_of(node) is None:
-            _check_form(node, onnx)
-        for graph in node.graphs:
-            _check_forms(graph.nodes, model, onnx)
+    return len(found), called
 
 
 def _check_form(node: Node, onnx: Any) -> None:
+    """OnnxError where a node's inputs and attributes are not what ONNX defines for its op."""
     form = _form(node.op, node.version, node.domain)
     if form is None:
         return
@@ -164,15 +162,13 @@ def _check_nodes(nodes: Sequence[Node], known: set[str], outputs: Sequence[str])
 
 def _missing(nodes: Sequence[Node], model: Model, onnx: Any, met: set[int]) -> Iterator[str]:
     """Functions are looked into once."""
-    for node in nodes:
+    for node in _all_nodes(nodes):
         body = model.body_of(node)
         if body is not None and id(body) not in met:
             met.add(id(body))
             yield from _missing(body.nodes, model, onnx, met)
         if body is None and not _is_known(node, onnx):
             yield node.said
-        for graph in node.graphs:
-            yield from _missing(graph.nodes, model, onnx, met)
 
 
 def _is_known(node: Node, onnx: Any) -> bool:

@@ -23,7 +23,7 @@ from mlc.frontend.importers.stablehlo.program import (
     TensorKind,
 )
 from mlc.frontend.importers.stablehlo.reader import read
-from mlc.frontend.importers.stablehlo.rng import Generator, all_ops, drawing
+from mlc.frontend.importers.stablehlo.rng import Generator, drawing
 from mlc.frontend.importers.stablehlo.run import Run, is_known, unsupported
 from mlc.frontend.importers.stablehlo.sizes import argument_shapes
 from mlc.frontend.importers.stablehlo.text import StableHloError, numpy_of
@@ -89,7 +89,7 @@ class Imported:
         names: list[str] = []
 
         def compared(*given: Any) -> Any:
-            run = self._run(given[: len(arguments)], *given[len(arguments) :])[1]
+            run = self._run(given)[1]
             names[:] = [name for name, _ in run.checked]
             return tuple(values for _, values in run.checked)
 
@@ -98,8 +98,7 @@ class Imported:
         return list(zip(names, found, strict=True))
 
     def _traced(self, *arguments: Any) -> Any:
-        count = len(self._function.inputs)
-        results, _ = self._run(arguments[:count], *arguments[count:])
+        results, _ = self._run(arguments)
         return results[0] if len(results) == 1 else results
 
     def compiled(self, **options: Any) -> Compiled[..., Any]:
@@ -127,9 +126,11 @@ class Imported:
         ]
         return own + [TensorSpec(dtype=np.uint64)] * self.draws
 
-    def _run(self, arguments: tuple[Any, ...], key: Any = None) -> tuple[tuple[Any, ...], Run]:
-        run = Run(self._module, key)
-        given = [lift(x, self.__name__) for x in self._given(arguments)]
+    def _run(self, arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Run]:
+        """The results for arguments, behind which the key is where it draws."""
+        count = len(arguments) - self.draws
+        run = Run(self._module, *arguments[count:])
+        given = [lift(x, self.__name__) for x in self._given(arguments[:count])]
         return run.function(self._function, given), run
 
     def _given(self, arguments: tuple[Any, ...]) -> list[Any]:
@@ -205,7 +206,7 @@ def load(
     missing = [
         op
         for f in module.functions.values()
-        for op in all_ops(f.region)
+        for op in f.region.all_ops()
         if not is_known(op, module)
     ]
     if missing:
@@ -217,9 +218,8 @@ def _check_calls(module: Module, name: str) -> None:
     """StableHloError where functions call themselves, or too many."""
     calls: dict[str, tuple[int, list[str]]] = {}
     for function in module.functions.values():
-        ops = list(all_ops(function.region))
-        called = [op.get(key) for op in ops for key in ("callee", "decomposition") if op.get(key)]
-        calls[function.name] = len(ops), called
+        ops = list(function.region.all_ops())
+        calls[function.name] = len(ops), [name for op in ops for name in op.called()]
     try:
         check_calls(calls)
     except ValueError as error:

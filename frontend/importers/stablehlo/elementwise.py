@@ -16,7 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-import mlc.frontend.importers.stablehlo.special as special
+import mlc.frontend.importers.special as special
 from mlc.dialects.dtypes import is_real
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
 from mlc.frontend.importers.stablehlo.text import NARROW, numpy_of

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from mlc.frontend.importers.equations import solved_triangle
 from mlc.frontend.importers.stablehlo.program import Op, TensorKind
 from mlc.frontend.importers.stablehlo.shapes import line, sizes_of
 from mlc.frontend.importers.stablehlo.sorting import comparable, ranked
-from mlc.frontend.numpy.creation import eye, zeros
+from mlc.frontend.numpy.creation import zeros
 from mlc.frontend.trace.loops import fori_loop
 
 Array = Any
@@ -116,21 +117,6 @@ def q_of(op: Op, a: Array, taus: Array) -> tuple[Array, ...]:
         return q - (tau * v)[..., :, None] * products[..., None, :]
 
     return (fori_loop(0, count, step, unit + np.zeros_like(a)),)
-
-
-def solved_triangle(
-    a: Array, b: Array, *, left: bool, upper: bool, unit: bool, turned: str = "N"
-) -> Array:
-    """x with op(a) x = b, or x op(a) = b."""
-    n = a.shape[-1]
-    part = np.triu(a) if upper else np.tril(a)
-    if unit:
-        part = np.where(eye(n, dtype=bool), np.ones_like(a), part)
-    if turned != "N":
-        part = np.swapaxes(np.conj(part) if turned == "C" else part, -1, -2)
-    if left:
-        return np.linalg.solve(part, b)
-    return np.swapaxes(np.linalg.solve(np.swapaxes(part, -1, -2), np.swapaxes(b, -1, -2)), -1, -2)
 
 
 def trsm(op: Op, a: Array, b: Array) -> tuple[Array, ...]:

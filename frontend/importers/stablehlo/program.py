@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -51,6 +51,13 @@ class Region:
     arguments: tuple[str, ...]
     ops: tuple[Op, ...]
 
+    def all_ops(self) -> Iterator[Op]:
+        """The ops, with those of their regions."""
+        for op in self.ops:
+            yield op
+            for inner in op.regions:
+                yield from inner.all_ops()
+
 
 @dataclass(frozen=True)
 class Op:
@@ -68,6 +75,11 @@ class Op:
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute."""
         return self.attributes.get(name, default)
+
+    def called(self) -> list[str]:
+        """The functions that it names."""
+        one = (self.get("callee"), self.get("decomposition"))
+        return [*(name for name in one if name), *(self.get("called_computations") or ())]
 
 
 @dataclass(frozen=True)

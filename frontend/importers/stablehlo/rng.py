@@ -9,7 +9,7 @@ function without a key gets the next one of its `Generator`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,6 @@ Array = Any
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
 
-def all_ops(region: Region) -> Iterator[Op]:
-    """The ops of a region, with those of their regions."""
-    for op in region.ops:
-        yield op
-        for inner in op.regions:
-            yield from all_ops(inner)
-
-
 def drawing(module: Module) -> frozenset[str]:
     """The functions of a module that draw numbers, or call one that does."""
     found: frozenset[str] = frozenset()
@@ -49,13 +41,8 @@ def drawing(module: Module) -> frozenset[str]:
 
 def draws(region: Region, functions: frozenset[str]) -> bool:
     """Whether ops of a region draw numbers. `functions`: those that are known to."""
-    return any(op.name == "rng" or not functions.isdisjoint(_called(op)) for op in all_ops(region))
-
-
-def _called(op: Op) -> Sequence[str]:
-    """The functions that an op names."""
-    one = (op.get("callee"), op.get("decomposition"))
-    return [*(name for name in one if name), *(op.get("called_computations") or ())]
+    ops = region.all_ops()
+    return any(op.name == "rng" or not functions.isdisjoint(op.called()) for op in ops)
 
 
 def drawn(op: Op, key: Array, low: Array, high: Array, shape: Sequence[Any]) -> Array:

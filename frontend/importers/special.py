@@ -1,6 +1,6 @@
 # pyright: basic
 """
-Functions of CHLO that are not NumPy's, made of what there is.
+Functions of CHLO and PyTorch that are not NumPy's, made of what there is.
 
 SOURCE: inverse of the error function: Giles, "Approximating the erfinv function", GPU Computing
 Gems 2, 2010, and two steps of Newton's method; digamma: Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18;
