@@ -1,11 +1,15 @@
 """What every test runs under: two processes, a cache of its own, reproducible examples."""
 
 import os
+import random
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -57,6 +61,28 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.mkdtemp(prefix="mlc-test-cache-")
     os.environ["MLC_CACHE_DIR"] = folder  # worker processes inherit it
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+_drawn_from: list[tuple[Any, Any]] = []  # each generator of a test module, its state at first
+
+
+def pytest_collection_finish() -> None:
+    """Find the random generators that the tests of a module share."""
+    modules = [m for name, m in sys.modules.items() if name.startswith("tests.")]
+    for value in {id(v): v for m in modules for v in vars(m).values()}.values():
+        if isinstance(value, np.random.Generator):
+            _drawn_from.append((value, value.bit_generator.state))
+        elif isinstance(value, random.Random):
+            _drawn_from.append((value, value.getstate()))
+
+
+def pytest_runtest_setup() -> None:
+    """Rewind them: what a test draws does not depend on which tests ran before it, or where."""
+    for generator, state in _drawn_from:
+        if isinstance(generator, random.Random):
+            generator.setstate(state)
+        else:
+            generator.bit_generator.state = state
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
