@@ -204,6 +204,13 @@ class Header:
         for step in steps:
             if isinstance(step, CheckAssumed):
                 yield f"  if (({_expression(step.dim)}) < 0) return MLC_BAD_ARGUMENT;"
+        arrays = [(name, arg.shape) for name, arg in self._inputs]
+        written = zip(self._outs, results, strict=True)
+        arrays += [(name, result.shape) for (name, own), result in written if own]
+        arrays += [("weights", ())] if self.weights else []
+        for name, shape in arrays:
+            if missing := _missing(name, shape):
+                yield f"  if ({missing}) return MLC_BAD_ARGUMENT;"
         yield "  args[0] = outs[0] = 0;"
         yield "  sizes[0] = 0;"
         for k, name in enumerate(given):
@@ -249,6 +256,13 @@ def _count(dtype: str, shape: Sequence[Dim]) -> str:
     return " * ".join([*sizes, *(["2u"] if dtype in ("c64", "c128") else [])]) or "1u"
 
 
+def _missing(name: str, shape: Sequence[Dim]) -> str:
+    """When a program lacks an array, in C; one without elements may be NULL: "" is never."""
+    if Dim.const(0) in shape:
+        return ""
+    return " && ".join([f"!{name}", *(f"({_expression(x)}) > 0" for x in shape if x.symbols())])
+
+
 def _expression(dim: Dim) -> str:
     """A size in C; none is negative, so that C's division is that of sizes."""
     return str(dim).replace("//", "/")
@@ -278,7 +292,7 @@ static inline const char *mlc_status_text(int32_t status) {{
     case MLC_RUN_TIME_ERROR: return "an error of the program: see error_site";
     case MLC_OUT_OF_MEMORY: return "the arena is too small: see error_value";
     case MLC_CANCELLED: return "cancelled";
-    case MLC_BAD_ARGUMENT: return "a size or an arena that the program does not take";
+    case MLC_BAD_ARGUMENT: return "a size, an arena or a NULL that the program does not take";
     case MLC_WRONG_MACHINE: return "this machine lacks an instruction that the code needs";
     case MLC_CUDA_ERROR: return "an error of the CUDA driver: see result";
     default: return "an unknown status";

@@ -176,7 +176,7 @@ def test_a_program_of_c(tmp_path: Path) -> None:
     assert last == f"3 0 0 {(w - found).ravel()[1]:.6g} {total:.6g} 1 index 9 7"
 
 
-NO_ARENA = """
+NO_MEMORY = """
 #include <stdio.h>
 #include "step.h"
 static char memory[1 << 20] __attribute__((aligned(64)));
@@ -208,19 +208,28 @@ int main(void) {
   c = zero;
   c.grow = little;
   printf("%d ", (int)step_call(&c, 5, w, x, y, o));
-  printf("%d", c.error_value == STEP_ARENA_BYTES(5));
+  printf("%d ", c.error_value == STEP_ARENA_BYTES(5));
+  c = zero;
+  c.arena = memory;
+  c.arena_bytes = sizeof memory;
+  printf("%d ", (int)step_call(&c, 5, w, 0, y, o));
+  printf("%d ", (int)step_call(&c, 5, w, x, y, 0));
+  printf("%d", (int)step_call(&c, 0, w, 0, 0, o));
   return 0;
 }
 """
 
 
 @compiler
-def test_an_arena_that_is_none_is_an_error(tmp_path: Path) -> None:
-    """No memory, a size below 0, an address between lines, a `grow` that gives too little."""
+def test_memory_that_is_none_is_an_error(tmp_path: Path) -> None:
+    """
+    No arena, a size below 0, an address between lines, a `grow` that gives too little; NULL for an
+    array, where it has elements.
+    """
     found = program(step, *STEP)
     (tmp_path / "step.h").write_text(found.header())
     (tmp_path / "step.o").write_bytes(found.object)
-    (tmp_path / "main.c").write_text(NO_ARENA)
+    (tmp_path / "main.c").write_text(NO_MEMORY)
     done = subprocess.run(
         [GCC, "-std=c99", *WARNED, "main.c", "step.o", "-o", "main"],
         cwd=tmp_path, capture_output=True, text=True, check=False,
@@ -229,7 +238,7 @@ def test_an_arena_that_is_none_is_an_error(tmp_path: Path) -> None:
     if not runs_here():
         pytest.skip("this machine has no AVX2")
     ran = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
-    assert ran.stdout == "2 2 4 2 2 1"
+    assert ran.stdout == "2 2 4 2 2 1 4 4 0"
 
 
 def test_the_header_says_what_arguments_are() -> None:
