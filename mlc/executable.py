@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mlc.passes.report.timeline import Memory
     from mlc.pipeline import Report
     from mlc.profile import Profile
+    from mlc.runtime.returned import Returned
     from mlc.why_not import Calls, Edge, WhyNot
 
 
@@ -71,6 +72,10 @@ class Cost:
         return self.work.intensity_per_access
 
 
+def nothing_made() -> None:
+    """What is made of results that are returned as they are."""
+
+
 class Executable:
     """A compiled function. `builtin` is what to call: it costs no Python frame."""
 
@@ -96,6 +101,8 @@ class Executable:
         self.cache_hits = 1 if from_cache else 0
         self.captured: Sequence[NDArray[Any]] = ()
         """Arrays of the surroundings of a Python function: its last arguments."""
+        self.returned: Callable[[], Returned | None] = nothing_made
+        """What a Python function makes of the results; MlcError where a file cannot hold that."""
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Calls the compiled function; `builtin` does the same with one Python frame less."""
@@ -157,7 +164,8 @@ class Executable:
     def save(self, path: str | os.PathLike[str]) -> None:
         """
         Writes the function, with the arrays that it captured, to a file that `mlc.load` reads in a
-        process without a compiler. OSError where it cannot be written.
+        process without a compiler. OSError where it cannot be written, MlcError where it does what
+        needs Python, such as printing.
         """
         from mlc.saved import save
 
@@ -174,6 +182,7 @@ class Executable:
             features=needs,
             support=support,
             captured=self.captured,
+            returned=self.returned(),
             texts=texts,
         )
 

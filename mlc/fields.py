@@ -55,7 +55,7 @@ def _meant(module: str, written: object) -> Any:
 
 def _fits(value: object, declared: Any) -> bool:
     """Whether a value is of a declared type: a class, a tuple, a literal or a union of those."""
-    if type(value) is declared or declared is object:
+    if type(value) is declared or declared in (object, Any):
         return True
     origin, parts = get_origin(declared), get_args(declared)
     if origin in (Union, UnionType):

@@ -18,6 +18,7 @@ import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, cast
@@ -31,6 +32,7 @@ from mlc.fields import made, shown
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.features import FLAGS, lacking
 from mlc.runtime.jit import LoadError
+from mlc.runtime.returned import Returned
 from mlc.runtime.support import offer, support_digest
 from mlc.version import __version__
 
@@ -66,6 +68,7 @@ class Header:
     features: tuple[str, ...]
     support: str
     captured: tuple[tuple[str, tuple[int, ...]], ...]
+    returned: Returned | None
     sections: tuple[Section, ...]
 
 
@@ -78,18 +81,21 @@ class Loaded:
         artifact: Artifact,
         builtin: Callable[..., object],
         captured: Sequence[np.ndarray[Any, Any]],
+        returned: Returned | None,
         texts: Mapping[str, bytes],
     ) -> None:
         self.path = path
         self.name = artifact.name
         self.signature: EntrySignature = artifact.signature
         self._builtin = builtin
-        self._captured = tuple(captured)
+        self._captured, self._returned = tuple(captured), returned
         self._texts = texts
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """The function's result; TypeError for arguments of other types."""
-        return self._builtin(*args, *self._captured, **kwargs)
+        given = (*args, *self._captured)
+        found: Any = self._builtin(*given, **kwargs)
+        return found if self._returned is None else self._returned.of(found, given)
 
     def explain(self, format: Literal["text", "json"] = "text") -> str:  # noqa: A002 - as users call it
         """What the compiler decided, as it was when the function was saved."""
@@ -125,11 +131,13 @@ def save(
     features: Sequence[str],
     support: bytes,
     captured: Sequence[np.ndarray[Any, Any]],
+    returned: Returned | None,
     texts: Mapping[str, str],
 ) -> None:
     """
     Writes a file, all of it or nothing. `features`: LLVM's names of extensions that code may use;
-    `support`: the object of support code; `captured`: arrays that calls get behind their arguments.
+    `support`: the object of support code; `captured`: arrays that calls get behind their arguments;
+    `returned`: what is made of the entry's results, if they are not returned themselves.
     """
     said, images = packed(artifact)
     parts = [(f"{_CODE}/{k}", image, "") for k, image in enumerate(images)]
@@ -154,6 +162,7 @@ def save(
                 [x.dtype.name if x.dtype.kind == "V" else x.dtype.str, list(x.shape)]
                 for x in captured
             ],
+            "returned": None if returned is None else asdict(returned),
             "sections": sections,
         },
         separators=(",", ":"),
@@ -201,9 +210,11 @@ def load(path: str | os.PathLike[str]) -> Loaded:
 def _load(path: Path, file: BinaryIO) -> Loaded:
     said = _header(path, file)
     artifact_said, sections_said = said.pop("artifact", None), said.pop("sections", ())
-    plain = {name: typed(value, ()) for name, value in said.items()}
-    sections_of = tuple(made(Section, each) for each in sections_said)
-    header = made(Header, {**plain, "sections": sections_of})
+    returned = said.pop("returned", None)
+    plain = _plain(said)
+    plain["sections"] = tuple(made(Section, each) for each in sections_said)
+    plain["returned"] = None if returned is None else made(Returned, _plain(returned))
+    header = made(Header, plain)
     sections = _sections(path, header, file)
     _check_machine(path, header)
     for name in (*(() if header.arch == "cuda" else (_SUPPORT,)), *TEXTS):
@@ -217,9 +228,19 @@ def _load(path: Path, file: BinaryIO) -> Loaded:
     if header.arch != "cuda":
         offer(sections[_SUPPORT])
     captured = _captured(header, sections, artifact.signature)
+    if header.returned is not None:
+        header.returned.check(artifact.signature)
+        first = len(artifact.signature.args) - len(captured)
+        for k in (x - first for _, x in header.returned.written if x >= first):
+            captured[k] = captured[k].copy()  # each call takes it as the last one has left it
     entry = _entry(artifact, len(captured))
     texts = {name: sections[name] for name in TEXTS}
-    return Loaded(path, artifact, entry.builtin, captured, texts)
+    return Loaded(path, artifact, entry.builtin, captured, header.returned, texts)
+
+
+def _plain(fields: Mapping[str, object]) -> dict[str, object]:
+    """Fields as JSON has them, of tuples."""
+    return {name: typed(value, ()) for name, value in fields.items()}
 
 
 def _header(path: Path, file: BinaryIO) -> dict[str, Any]:

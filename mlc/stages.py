@@ -9,7 +9,7 @@ Each has `module`, `signature` and `options`, prints as its text, and gives the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -19,7 +19,7 @@ from mlc.backends import backend_of
 from mlc.building import build
 from mlc.dialects.launch import LaunchPlan
 from mlc.dialects.signature import EntrySignature
-from mlc.executable import Executable, refusing
+from mlc.executable import Executable, nothing_made, refusing
 from mlc.levels import Levels
 from mlc.options import Options
 from mlc.passes.report.report import Plan
@@ -29,12 +29,22 @@ from mlc.pipeline import Report
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from mlc.runtime.returned import Returned
+
 
 class Stage:
-    """A program at one stage. `captured`: arrays of the surroundings, its last arguments."""
+    """
+    A program at one stage. `captured`: arrays of the surroundings, its last arguments; `returned`:
+    what a function of Python's makes of its results.
+    """
 
-    def __init__(self, program: Levels, captured: Sequence[NDArray[Any]] = ()) -> None:
-        self._program, self.captured = program, tuple(captured)
+    def __init__(
+        self,
+        program: Levels,
+        captured: Sequence[NDArray[Any]] = (),
+        returned: Callable[[], Returned | None] = nothing_made,
+    ) -> None:
+        self._program, self.captured, self.returned = program, tuple(captured), returned
 
     @property
     def name(self) -> str:
@@ -68,7 +78,7 @@ class Traced(Stage):
 
     def next(self) -> Planned:
         """Derivatives and batches written out, ops rewritten, kernels and buffers chosen."""
-        return Planned(self._program, self.captured)
+        return Planned(self._program, self.captured, self.returned)
 
 
 class Planned(Stage):
@@ -88,7 +98,7 @@ class Planned(Stage):
 
     def next(self) -> Lowered:
         """Its kernels as loops."""
-        return Lowered(self._program, self.captured)
+        return Lowered(self._program, self.captured, self.returned)
 
 
 class Lowered(Stage):
@@ -106,16 +116,14 @@ class Lowered(Stage):
     def next(self) -> Assembled:
         """Its code, compiled."""
         artifact = build(self.module, self._program, Report(), fresh=False)
-        return Assembled(self._program, self.captured, artifact)
+        return Assembled(artifact, self._program, self.captured, self.returned)
 
 
 class Assembled(Stage):
     """The code as bytes, beside the program that it is of."""
 
-    def __init__(
-        self, program: Levels, captured: Sequence[NDArray[Any]], artifact: Artifact
-    ) -> None:
-        super().__init__(program, captured)
+    def __init__(self, artifact: Artifact, *others: Any) -> None:
+        super().__init__(*others)
         self.artifact = artifact
 
     def __str__(self) -> str:
@@ -131,5 +139,5 @@ class Assembled(Stage):
         found = Executable(
             lambda: self._program, options, self.artifact, entry, from_cache=False, times_s={}
         )
-        found.captured = self.captured
+        found.captured, found.returned = self.captured, self.returned
         return found

@@ -5,9 +5,7 @@ many there are beside them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from xdsl.ir import SSAValue
 
@@ -15,9 +13,7 @@ from mlc.dialects.dims import Dim, highest, shape_of
 from mlc.dialects.tensor.create import SizeOp
 from mlc.frontend.trace.symbolic import is_bound
 from mlc.frontend.trace.trace import Trace
-
-Axes = tuple[int | None, ...]
-"""For each axis of a result the number of the result that holds its size; None of a known one."""
+from mlc.runtime.returned import Axes
 
 
 def room(trace: Trace, shape: Sequence[int | Dim]) -> tuple[int | Dim, ...]:
@@ -41,30 +37,3 @@ def with_sizes(trace: Trace, results: list[SSAValue]) -> Mapping[int, Axes]:
                 results.append(trace.emit(SizeOp, dims=(dim,)))
         found[number] = tuple(numbers[dim] if is_bound(dim) else None for dim in dims)
     return found
-
-
-def counted(values: Sequence[Any], axes: Mapping[int, Axes]) -> list[Any]:
-    """The results with as many elements as there are, without the sizes beside them."""
-    found = list(values)
-    for number, sizes in axes.items():
-        array = found[number]
-        shape = tuple(
-            known if at is None else int(values[at])
-            for known, at in zip(array.shape, sizes, strict=True)
-        )
-        found[number] = _shrunk(array, shape)
-    first = min(at for sizes in axes.values() for at in sizes if at is not None)
-    return found[:first]
-
-
-def _shrunk(array: Any, shape: tuple[int, ...]) -> Any:
-    """
-    The first elements of an array, as one of a shape: in the same memory, unless that is much too
-    large.
-    """
-    if array.shape == shape:
-        return array
-    if 2 * math.prod(shape) <= array.size:
-        return array.reshape(-1)[: math.prod(shape)].reshape(shape).copy()
-    array.resize(shape, refcheck=False)
-    return array

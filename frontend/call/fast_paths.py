@@ -16,7 +16,6 @@ import numpy as np
 
 from mlc.dialects.errors import RoomError
 from mlc.frontend.call.arguments import Call, Leaf
-from mlc.frontend.call.counted import counted
 from mlc.frontend.call.loaded_program import FAILURES, CaughtError
 from mlc.frontend.call.program import MISS, Program, ResultLeaf
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
@@ -24,6 +23,7 @@ from mlc.frontend.trace.containers import Structure, rebuilt
 from mlc.frontend.trace.deferred import Found
 from mlc.frontend.trace.kinds import class_of, is_array, is_scalar
 from mlc.frontend.trace.paths import Constants, equal_value, told_by_equality
+from mlc.runtime.returned import counted
 
 if TYPE_CHECKING:
     from mlc.dialects.dims import Shape

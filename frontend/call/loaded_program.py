@@ -11,7 +11,6 @@ import numpy as np
 from mlc.dialects.dims import Shape
 from mlc.dialects.errors import RoomError
 from mlc.frontend.call.arguments import Call, Leaf
-from mlc.frontend.call.counted import counted
 from mlc.frontend.call.donation import check_apart
 from mlc.frontend.call.program import MISS, Program
 from mlc.frontend.call.specialisation import match_sizes
@@ -19,6 +18,7 @@ from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.trace.kinds import class_of, is_array, is_scalar, is_tuple
 from mlc.frontend.trace.source import Site
 from mlc.runtime.interop import result_maker
+from mlc.runtime.returned import counted
 
 if TYPE_CHECKING:
     from mlc.frontend.call.compile import Settings

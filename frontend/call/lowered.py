@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mlc.passes.report.report import Plan
     from mlc.passes.report.timeline import Memory
     from mlc.passes.tensor.multilinear import Multilinearity
+    from mlc.runtime.returned import Returned
     from mlc.stages import Traced
 
 Level = Literal["trace", "tensor", "stablehlo", "plan", "tiles", "loops", "code"]
@@ -81,7 +82,7 @@ class Lowered:
         module, options = self.module, options_of(self._settings)
         name = own_name(module, options)
         program = Levels(None, name, self.signature, options, self.sizes, fresh=module)
-        return Traced(program, self.captured)
+        return Traced(program, self.captured, self._returned)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -184,8 +185,13 @@ class Lowered:
     def compile(self) -> Any:
         """The compiled program."""
         made = executable_of(self._program, self._settings, slow=None)
-        made.captured = self.captured
+        made.captured, made.returned = self.captured, self._returned
         return made
+
+    def _returned(self) -> Returned | None:
+        from mlc.frontend.call.returning import returned_of
+
+        return returned_of(self._program)
 
 
 def is_gpu(settings: Settings) -> bool:

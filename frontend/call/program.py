@@ -20,7 +20,7 @@ from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.program import entry_function
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.frontend.call.arguments import Call, Parameters, addressable
-from mlc.frontend.call.counted import Axes, room, with_sizes
+from mlc.frontend.call.counted import room, with_sizes
 from mlc.frontend.call.donation import Donations, donated_leaves, matched
 from mlc.frontend.call.remembered import guard_apart
 from mlc.frontend.call.traced_arguments import rebuilt_arguments, spec_parts, traced_arguments
@@ -53,6 +53,7 @@ from mlc.frontend.trace.trace import Assumption, Trace, names_of, tracing
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.transform import Again
 from mlc.lazy_dataclass import dataclass
+from mlc.runtime.returned import Axes
 
 MISS = object()
 """What an entry gives, and a route, when the program does not serve the arguments."""
