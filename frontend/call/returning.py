@@ -73,13 +73,13 @@ def _leaf(program: Program, leaf: ResultLeaf) -> Part:
         return (leaf.kind,)
     if leaf.kind == "made":
         raise _refused(program, "returns what Python makes of its results")
-    value: Any = leaf.value
-    kind: type[object] = type(leaf.value)
-    if kind in (type(None), bool, int, float, str):
+    value: object = leaf.value
+    name = type(value).__name__
+    if value is None or type(value) in (bool, int, float, str):
         return ("value", value)
     array = np.asarray(value)
     if not isinstance(value, np.generic) or array.dtype.hasobject:
-        raise _refused(program, f"returns an object of the class {kind.__name__}")
+        raise _refused(program, f"returns an object of the class {name}")
     return ("scalar", array.dtype.str, array.tobytes().hex())
 
 
