@@ -228,6 +228,8 @@ def _moves(op: TensorOp) -> Moves:
         return _of_whole(op)
     if isinstance(op, ConstantOp | SizeOp | IotaOp):
         return ((),) * len(op.shape)
+    if isinstance(op, Elementwise):
+        return tuple((axis,) * len(op.operands) for axis in range(len(op.shape)))
     moves = _by_element(op, reads_of(op))
     return _of_pad(op, moves) if isinstance(op, PadOp) else moves
 

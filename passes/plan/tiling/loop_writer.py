@@ -199,17 +199,28 @@ class _Loop:
             if kept:
                 read_wide(found, result)
             given += [result, found]
+        maps, read = self.writer.maps, [x.owner for op in gone for x in op.operands]
         for op in gone:
             op.detach()
             op.operands = []
-        maps = self.writer.maps
-        for op in reversed(list(self.outer.ops)):
-            if op.results and op.results[0].first_use is None and maps.is_free(op):
+        while read:
+            op = read.pop()
+            if (
+                isinstance(op, TensorOp)
+                and op.parent is self.outer
+                and _is_unread(op)
+                and maps.is_free(op)
+            ):
+                read += [x.owner for x in op.operands]
                 op.detach()
                 op.erase()
         for op in gone:
             op.erase()
         maps.forget(given)
+
+
+def _is_unread(op: Operation) -> bool:
+    return all(x.first_use is None for x in op.results)
 
 
 def _is_one_tile(group: Group) -> bool:
