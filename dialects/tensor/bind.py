@@ -62,12 +62,12 @@ class BindOp(ControlOp):
 
 def symbols_in(op: Operation) -> set[str]:
     """The symbols that an op's own types and properties say."""
-    values = (x for x in (*op.operands, *op.results) if isinstance(x.type, TensorType))
+    values = [x for x in (*op.operands, *op.results) if isinstance(x.type, TensorType)]
     dims = [d for x in values for d in shape_of(x.type)]
     for entry in op.properties.values():
         if isinstance(entry, DimsAttr):
             dims += entry.data
-    return {name for dim in dims for name in dim.symbols()}
+    return {name for dim in dims if dim.constant is None for name in dim.symbols()}
 
 
 def bound_in(op: Operation) -> set[str]:

@@ -354,9 +354,7 @@ class EntryLowering(TilesLowering):
             self.needed[op] = needed = self._scratch(op)
         else:
             needed = self._called(op).scratch
-        for buffer in needed:
-            if not buffer.in_arena:
-                continue
+        for buffer in (x for x in needed if x.in_arena):
             largest = replace(buffer, count=highest(buffer.count, most))
             total = self.b.add(total, self._bytes(largest))
         return total
@@ -364,8 +362,9 @@ class EntryLowering(TilesLowering):
     def _cells(self, op: KernelOp) -> list[SSAValue]:
         """What a kernel's workers share on the stack of the entry."""
         if op not in self.cells:
-            scratch = [x for x in self.needed.get(op) or self._scratch(op) if x.on_stack]
-            self.cells[op] = [self.b.cell(x.element, x.count.evaluate({})) for x in scratch]
+            known = self.needed.get(op)
+            stacked = (x for x in (self._scratch(op) if known is None else known) if x.on_stack)
+            self.cells[op] = [self.b.cell(x.element, x.count.evaluate({})) for x in stacked]
         return self.cells[op]
 
     def _scratch_count(self, buffer: Scratch) -> Index:

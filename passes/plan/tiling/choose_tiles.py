@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -186,10 +186,10 @@ def mark(group: Group) -> None:
         op.attributes[LOOP] = DictionaryAttr(said)
 
 
-def taken(block: Block) -> Group | None:
-    """The loop that ops of a block say, whose attributes are consumed. Raises PlanError."""
+def taken(members: Iterable[Operation]) -> Group | None:
+    """The loop that ops of one block say, whose attributes are consumed. Raises PlanError."""
     said: dict[TensorOp, Mapping[str, Attribute]] = {}
-    for op in block.ops:
+    for op in members:
         found = op.attributes.pop(LOOP, None)
         if found is None:
             continue

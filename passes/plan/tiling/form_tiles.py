@@ -72,11 +72,11 @@ def _form(chooser: Chooser) -> float:
     """
     saved_s, writer = 0.0, LoopWriter(chooser.maps)
     for block, bound in chooser.blocks():
-        if (group := taken(block)) is not None:
+        if (group := taken(block.ops)) is not None:
             check(group, block, chooser.maps)
             writer.form(block, group)
         for chosen in chooser.loops(block, bound):
-            group = taken(block)
+            group = taken(chosen.ops)
             assert group is not None
             writer.form(block, group)
             saved_s += chosen.saved_s if chosen.column is not None else 0.0

@@ -73,7 +73,7 @@ class LoopTrials:
         if estimate.loop > HOPELESS * estimate.kernels or group.column is not None:
             return estimate
         ops = self._around(group)
-        if not 0 < len(ops) <= MOST_OPS or not set(group.ops).issubset(ops):
+        if not ops or not set(group.ops).issubset(ops):
             return estimate
         with unheard():
             tried = self._tried(ops, group)
@@ -113,12 +113,16 @@ class LoopTrials:
         return found
 
     def _around(self, group: Group) -> list[TensorOp]:
-        """The ops of all kernels that compute some of a group; none where one writes in place."""
+        """
+        The ops of all kernels that compute some of a group; none where one writes in place, or
+        where there are too many.
+        """
         kernels = {k: None for op in group.ops for k in self._kernels.get(op, ())}
         found: dict[Operation, TensorOp] = {}
         for kernel in kernels:
             found.update((op, op) for op in self._contents(kernel))
-        if not found.keys().isdisjoint(self.grouping.ownership.in_place):
+        in_place = self.grouping.ownership.in_place
+        if len(found) > MOST_OPS or not found.keys().isdisjoint(in_place):
             return []
         return [found[op] for op in self.grouping.block.ops if op in found]
 
