@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from mlc.collector import collector_off, imported, is_awaited
+from mlc.collector import collector_off, imported
 
 
 def test_is_off_until_the_last_block_ends() -> None:
@@ -58,54 +54,3 @@ def test_what_is_frozen_stays_frozen() -> None:
         assert gc.get_freeze_count() == count > 0
     finally:
         gc.unfreeze()
-
-
-class _Says:
-    def __del__(self) -> None:
-        pass
-
-
-def _numbers() -> Iterator[int]:
-    yield 1
-
-
-def test_what_does_nothing_at_its_end_is_not_awaited() -> None:
-    assert not is_awaited([1, "a", {}, _numbers(), sys.__stdout__, type, imported])
-
-
-def test_what_does_something_at_its_end_is_awaited(tmp_path: Path) -> None:
-    begun = _numbers()
-    next(begun)
-    with (tmp_path / "file").open("w") as file:
-        assert all(map(is_awaited, ([begun], [file], [_Says()])))
-
-
-def test_a_class_that_cannot_be_hashed_is_awaited() -> None:
-    made = type("Meta", (type,), {"__hash__": None})("Made", (), {})
-    assert is_awaited([made()])
-
-
-_END = """
-import atexit, gc, sys
-from mlc.collector import imported
-
-class Holder:
-    def __init__(self, *held):
-        self.held = *held, self
-
-imported("a module of this test")
-holder = Holder({held})
-atexit._run_exitfuncs()
-print(gc.get_freeze_count() > 0)
-"""
-
-
-@pytest.mark.parametrize(("held", "left"), [("", True), ("open(sys.argv[1], 'w')", False)])
-def test_the_interpreter_ends_cycles_of_files_alone(held: str, left: bool, tmp_path: Path) -> None:
-    """What is left in a buffer is written: whoever holds the file is in a cycle."""
-    program = _END.format(held=held) + ("holder.held[0].write('all')" if held else "")
-    path = tmp_path / "file"
-    command = [sys.executable, "-c", program, str(path)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert said == f"{left}\n"
-    assert not held or path.read_text() == "all"

@@ -95,11 +95,8 @@ class LoopTrials:
                 return price
         keys, target = (apart.clone(), cut, formed.clone()), cpu_of(self.module, "a trial")
         sizes = assumed(names)
-        equal = (p.kernels for x, _, _, p in self._seen if x.is_structurally_equivalent(apart))
-        apart_s = next(equal, None)
-        if apart_s is None:
-            apart_s = seconds_of(apart, target, self.fusion, sizes)
-        price = Price(apart_s, seconds_of(formed, target, self.fusion, sizes), TRIED)
+        apart_s, formed_s = (seconds_of(x, target, self.fusion, sizes) for x in (apart, formed))
+        price = Price(apart_s, formed_s, TRIED)
         self._seen.append((*keys, price))
         return price
 
