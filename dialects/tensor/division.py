@@ -236,8 +236,8 @@ class PowOp(Binary):
 @irdl_op_definition
 class DivisorOp(Unary):
     """
-    x, by which Python's numbers are divided, or whether an integer of Python's fits: 0 is a
-    run-time ZeroDivisionError, or OverflowError, in the words for `operation`.
+    x, by which Python's numbers are divided, or whether an integer of Python's fits, or a function
+    of `math` has a result: 0 is a run-time error, in the words for `operation`.
 
     ```mlir
     %0 = mlc.divisor %x of "int //" : tensor<i64>

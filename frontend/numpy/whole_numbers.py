@@ -32,6 +32,8 @@ from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
 names: Any = mnp
+HALF = 2**62
+"""Of a float that an integer is made of: the sum of two still fits."""
 SIZE = 2**31
 """Of the size of an array, and of a trip's number: two of them have a product of 62 bits."""
 
@@ -77,8 +79,27 @@ def check_fits(function: str, lhs: Any, rhs: Any) -> tuple[int | None, SSAValue 
     most = RULES[_OPERATORS[function][0]]([x, y])
     if most < END and not signed:
         return most, None
-    look = _looked(function, lhs, rhs)
-    return END - 1, None if signed else look
+    made = _looked(function, lhs, rhs)
+    return END - 1, None if signed else made
+
+
+def whole(x: Tracer) -> Tracer:
+    """int(x) of a number; looks whether a float, or an unsigned integer, is one that fits."""
+    fits = None
+    if x.row.kind == "float":
+        fits = names.less(names.abs(_as_float(x)), float(HALF))
+    elif x.row.numpy == np.uint64:
+        fits = names.less(x, np.uint64(END))
+    if fits is not None:
+        look(fits, TOO_LARGE)
+    made: Tracer = names.astype(x, np.int64)
+    made.weak, made.origins = True, x.origins
+    return made
+
+
+def look(fine: Tracer, operation: str) -> SSAValue:
+    """Ends the call, with the error of an operation, where a condition does not hold."""
+    return here().emit(DivisorOp, names.astype(fine, np.int64).value, operation=operation)
 
 
 def check_growing(ops: Iterable[Operation]) -> None:
@@ -116,8 +137,7 @@ def _looked(function: str, lhs: Any, rhs: Any) -> SSAValue:
     fits = names.less(names.abs(found), float(END))
     if function in _POSITIVE and not _is_natural(rhs):  # an error of Python's, or a float
         fits = names.logical_and(fits, names.greater_equal(rhs, 0))
-    fits = names.astype(fits, np.int64)
-    return here().emit(DivisorOp, fits.value, operation=TOO_LARGE)
+    return look(fits, TOO_LARGE)
 
 
 def _is_integer(x: Any) -> bool:

@@ -30,7 +30,7 @@ from mlc.frontend.staging.variants import first_variants, narrowed, of_options
 from mlc.frontend.staging.wholes import spelled_in
 from mlc.frontend.trace import stores, unobserved
 from mlc.frontend.trace.asked import check_depth, check_key, may_be_rows
-from mlc.frontend.trace.builtin_calls import BUILTINS, vectorized
+from mlc.frontend.trace.builtin_calls import BUILTINS
 from mlc.frontend.trace.captures import (
     captured,
     captured_method,
@@ -59,6 +59,7 @@ from mlc.frontend.trace.kinds import (
     is_dict,
     is_variants,
 )
+from mlc.frontend.trace.math_calls import vectorized
 from mlc.frontend.trace.missing import without
 from mlc.frontend.trace.paths import cell_path, global_path, object_path
 from mlc.frontend.trace.source import in_users_name, of_local
