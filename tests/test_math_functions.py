@@ -124,3 +124,11 @@ def test_what_has_a_result_is_not_looked_at() -> None:
 
     text = mlc.compile(distances).lower(3.0, 2.0).text("plan")
     assert "mlc.divisor" not in text
+
+
+def test_looking_adds_no_results() -> None:
+    def scaled(x: Any) -> Any:
+        return x * int(x[0]) + math.exp(x[1])
+
+    text = mlc.compile(scaled).lower(np.ones(3)).text("tensor")
+    assert '(%x: tensor<3xf64> {mlc.name = "x"}) -> tensor<3xf64>' in text

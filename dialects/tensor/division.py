@@ -246,7 +246,7 @@ class DivisorOp(Unary):
 
     name = "mlc.divisor"
     SOURCE: ClassVar[str] = "The Python Language Reference, 6.7"
-    KINDS: ClassVar[tuple[str, ...]] = ("int", "float", "complex")
+    KINDS: ClassVar[tuple[str, ...]] = ("bool", "int", "float", "complex")
     CHECKS: ClassVar[bool] = True
     operation = prop_def(StringAttr)
     assembly_format = "$x `of` $operation attr-dict `:` type($result)"

@@ -79,27 +79,25 @@ def check_fits(function: str, lhs: Any, rhs: Any) -> tuple[int | None, SSAValue 
     most = RULES[_OPERATORS[function][0]]([x, y])
     if most < END and not signed:
         return most, None
-    made = _looked(function, lhs, rhs)
-    return END - 1, None if signed else made
+    look = _looked(function, lhs, rhs)
+    return END - 1, None if signed else look
 
 
 def whole(x: Tracer) -> Tracer:
     """int(x) of a number; looks whether a float, or an unsigned integer, is one that fits."""
-    fits = None
-    if x.row.kind == "float":
-        fits = names.less(names.abs(_as_float(x)), float(HALF))
-    elif x.row.numpy == np.uint64:
-        fits = names.less(x, np.uint64(END))
-    if fits is not None:
-        look(fits, TOO_LARGE)
     made: Tracer = names.astype(x, np.int64)
+    if x.row.kind == "float":
+        made = where_fine(names.less(names.abs(_as_float(x)), float(HALF)), TOO_LARGE, made)
+    elif x.row.numpy == np.uint64:
+        made = where_fine(names.less(x, np.uint64(END)), TOO_LARGE, made)
     made.weak, made.origins = True, x.origins
     return made
 
 
-def look(fine: Tracer, operation: str) -> SSAValue:
-    """Ends the call, with the error of an operation, where a condition does not hold."""
-    return here().emit(DivisorOp, names.astype(fine, np.int64).value, operation=operation)
+def where_fine(fine: Tracer, operation: str, x: Tracer) -> Tracer:
+    """x where a condition holds; elsewhere the call ends, with the error of an operation."""
+    asked = here().emit(DivisorOp, fine.value, operation=operation)
+    return names.where(Tracer(here(), asked), x, np.zeros((), x.dtype))
 
 
 def check_growing(ops: Iterable[Operation]) -> None:
@@ -137,7 +135,8 @@ def _looked(function: str, lhs: Any, rhs: Any) -> SSAValue:
     fits = names.less(names.abs(found), float(END))
     if function in _POSITIVE and not _is_natural(rhs):  # an error of Python's, or a float
         fits = names.logical_and(fits, names.greater_equal(rhs, 0))
-    return look(fits, TOO_LARGE)
+    fits = names.astype(fits, np.int64)
+    return here().emit(DivisorOp, fits.value, operation=TOO_LARGE)
 
 
 def _is_integer(x: Any) -> bool:

@@ -110,42 +110,38 @@ def _whole(x: Any) -> Any:
     return whole(x)
 
 
-def _look(fine: Any, operation: str) -> None:
-    from mlc.frontend.numpy.whole_numbers import look
+def _where_fine(fine: Any, fault: str, x: Any) -> Any:
+    from mlc.frontend.numpy.whole_numbers import where_fine
 
-    look(fine, operation)
+    return where_fine(fine, fault, x)
 
 
-def _look_at(name: str, fault: str | None, result: Any, operands: _Args) -> None:
+def _looked_at(name: str, fault: str | None, result: Any, operands: _Args) -> Any:
     """
-    Ends the call where Python raises. It asks what the C function gave: NaN of what is not, or what
-    is infinite of finite numbers, is an error.
+    The result; the call ends where Python raises. It asks what the C function gave: NaN of what is
+    not, or what is infinite of finite numbers, is an error.
     """
     names, given = _names(), [x for x in operands if isinstance(x, Tracer)]
     if fault is None or not given:
-        return
+        return result
     if name in _OUTSIDE:
         sure, (outside, end) = _SURE.get(name), _OUTSIDE[name]
         if sure is not None and sure(here().bound.ranges, given[0].value):
-            return
-        fine = names.logical_not(outside(given[0], end))
-        _look(fine, DOMAIN)
-        return
+            return result
+        return _where_fine(names.logical_not(outside(given[0], end)), DOMAIN, result)
     if fault is DOMAIN:
-        known = reduce(
-            names.logical_or, map(names.isnan, given), names.logical_not(names.isnan(result))
-        )
-        _look(known, DOMAIN)
+        known = names.logical_not(names.isnan(result))
+        known = reduce(names.logical_or, map(names.isnan, given), known)
+        result = _where_fine(known, DOMAIN, result)
     finite = reduce(names.logical_and, map(names.isfinite, given))
-    _look(names.logical_not(names.isinf(result) & finite), RANGE)
+    return _where_fine(names.logical_not(names.isinf(result) & finite), RANGE, result)
 
 
 def _computed(name: str, fault: str | None, *args: Any) -> Any:
     """A function of floats."""
     operands = tuple(_float(x) for x in args)
-    result = _float(getattr(_names(), _NUMPYS.get(name, name))(*operands))
-    _look_at(name, fault, result, operands)
-    return result
+    result = getattr(_names(), _NUMPYS.get(name, name))(*operands)
+    return _float(_looked_at(name, fault, result, operands))
 
 
 def _log(x: Any, *base: Any) -> Any:
@@ -196,9 +192,7 @@ def _frexp(x: Any) -> Any:
 
 def _ldexp(x: Any, n: Any) -> Any:
     operands = _float(x), _float(n)
-    result = _float(_names().ldexp(operands[0], n))
-    _look_at("ldexp", RANGE, result, operands)
-    return result
+    return _float(_looked_at("ldexp", RANGE, _names().ldexp(operands[0], n), operands))
 
 
 def _of_integers(function: Any, args: _Args) -> bool:
@@ -230,8 +224,8 @@ def _lcm_of_two(a: Any, b: Any) -> Any:
     names = _names()
     shared = names.gcd(a, b)
     part = names.floor_divide(names.abs(a), names.maximum(shared, 1))
-    _look(names.abs(_float(part) * _float(b)) < 2.0**62, TOO_LARGE)
-    return _whole(names.abs(names.multiply(part, b)))
+    fine = names.abs(_float(part) * _float(b)) < 2.0**62
+    return _whole(_where_fine(fine, TOO_LARGE, names.abs(names.multiply(part, b))))
 
 
 def _int(x: Any) -> Any:
@@ -242,8 +236,7 @@ def _int(x: Any) -> Any:
 def _isqrt(n: Any) -> Any:
     _of_integers(math.isqrt, (n,))
     names, n = _names(), _int(n)
-    _look(n >= 0, DOMAIN)
-    n = names.maximum(n, 0)
+    n = names.maximum(_where_fine(n >= 0, DOMAIN, n), 0)
     root = names.astype(names.sqrt(_float(n)), np.int64)
     root = root - (root > names.floor_divide(n, names.maximum(root, 1)))  # floats round
     return _whole(root + (root + 1 <= names.floor_divide(n, root + 1)))
@@ -252,7 +245,7 @@ def _isqrt(n: Any) -> Any:
 def _factorial(n: Any) -> Any:
     _of_integers(math.factorial, (n,))
     names, n = _names(), _int(n)
-    _look((n >= 0) & (n <= _MOST_FACTORIAL), TOO_LARGE)
+    n = _where_fine((n >= 0) & (n <= _MOST_FACTORIAL), TOO_LARGE, n)
     known = np.array([math.factorial(k) for k in range(_MOST_FACTORIAL + 1)])
     return _whole(names.take(known, names.clip(n, 0, _MOST_FACTORIAL)))
 
@@ -308,5 +301,5 @@ def vectorized(function: np.vectorize, args: _Args, kwargs: _Kwargs) -> Any:
     if not plain or name not in _OF_ONE or function.pyfunc is not getattr(math, name):
         return choosing.vectorized(function, args, kwargs)
     result = getattr(_names(), _NUMPYS.get(name, name))(args[0])
-    _look_at(name, _OF_ONE[name], result, (args[0],))
+    result = _looked_at(name, _OF_ONE[name], result, (args[0],))
     return result.astype(np.dtype(function.otypes[0])) if function.otypes else result
