@@ -15,10 +15,11 @@ import numpy as np
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.items import enumerated, ranged, turned, zipped
 from mlc.frontend.staging.many import accumulated, mapped, reduced
-from mlc.frontend.staging.sometimes import Sometimes, size, unsure
+from mlc.frontend.staging.sometimes import Sometimes, of_class, size, unsure
 from mlc.frontend.trace.deferred import text_of
 from mlc.frontend.trace.effects import effects
 from mlc.frontend.trace.math_calls import FUNCTIONS, to_number
+from mlc.frontend.trace.objects import NOTHING
 from mlc.frontend.trace.source import in_users_name
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import current, here, lift_size
@@ -197,7 +198,8 @@ def _text(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _attribute(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) == 3 and not hasattr(args[0], args[1]):
         return args[2]
-    if len(args) == 3 and type(found := getattr(args[0], args[1])) is Sometimes:
+    found = getattr(*args[:2]) if len(args) == 3 else None
+    if type(found) is Sometimes and of_class(*args[:2]) is NOTHING:
         return found.otherwise(args[2])
     from mlc.frontend.trace.access import attribute
 

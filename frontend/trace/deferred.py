@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from mlc.frontend.trace.containers import children_of, flatten, rebuilt, unflatten
 from mlc.frontend.trace.kinds import class_of, is_array
 from mlc.frontend.trace.objects import (
+    NOTHING,
     Frame,
     Given,
     argument_path,
@@ -194,6 +196,10 @@ def _recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
         made = [_recipe(child, leaves) for child in children]
         makers = [make for make, _ in made]
         key = (kind, keys, tuple(inner for _, inner in made))
+        if (unsure := next(filter(_is_unsure, children), None)) is not None:
+            if kind is not dict:
+                unsure.refuse_result()
+            return partial(_dict_of, keys, makers), key
         return (lambda found: rebuilt(kind, keys, [make(found) for make in makers])), key
     if isinstance(value, Given):
         make, key = _recipe(list(value.elements), leaves)
@@ -256,10 +262,23 @@ class Chosen:
         self.value = value
 
 
+def _is_unsure(value: Any) -> bool:
+    """Whether it is what a key of a dict, or an attribute, holds that only some ways set."""
+    return hasattr(class_of(value), "__mlc_unsure__")
+
+
+def _dict_of(keys: Sequence[Any], makers: Sequence[Maker], found: Found) -> dict[Any, Any]:
+    """One of which only the values say which keys it has."""
+    pairs = [(key, make(found)) for key, make in zip(keys, makers, strict=True)]
+    return {key: value for key, value in pairs if value is not NOTHING}
+
+
 def _choice_recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
-    if hasattr(value, "__mlc_unsure__"):
-        value.refuse_result()
-    parts = [_recipe(x, leaves) for x in value.__mlc_parts__()]
+    absent = value.absent if _is_unsure(value) else leaves
+    parts = [
+        ((lambda _: NOTHING), "not set") if x is absent else _recipe(x, leaves)
+        for x in value.__mlc_parts__()
+    ]
     chosen, *options = (make for make, _ in parts)
 
     def make(found: Found) -> Any:
@@ -308,6 +327,8 @@ def with_choices(value: Any) -> Any:
     if parts is None or not is_deferred(value):
         return value
     kind, keys, children = parts
+    if any(map(_is_unsure, children)):
+        return Chosen(value)
     return rebuilt(kind, keys, [with_choices(child) for child in children])
 
 
