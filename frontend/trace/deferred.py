@@ -273,11 +273,14 @@ def _dict_of(keys: Sequence[Any], makers: Sequence[Maker], found: Found) -> dict
     return {key: value for key, value in pairs if value is not NOTHING}
 
 
+def _nothing(_: Found) -> Any:
+    return NOTHING
+
+
 def _choice_recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
     absent = value.absent if _is_unsure(value) else leaves
-    parts = [
-        ((lambda _: NOTHING), "not set") if x is absent else _recipe(x, leaves)
-        for x in value.__mlc_parts__()
+    parts: list[tuple[Maker, Any]] = [
+        (_nothing, "not set") if x is absent else _recipe(x, leaves) for x in value.__mlc_parts__()
     ]
     chosen, *options = (make for make, _ in parts)
 
