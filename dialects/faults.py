@@ -30,6 +30,8 @@ NONE_FAULTS = {
 
 TOO_LARGE = "int too large"
 """The operation whose number is 0 where an integer of Python's does not fit."""
+DOMAIN, RANGE = "math domain", "math range"
+"""Those whose number is 0 where a function of `math` has no result, or none that is finite."""
 
 ZERO_FAULTS = {
     "int /": "division by zero",
@@ -43,11 +45,13 @@ ZERO_FAULTS = {
     "complex /": "complex division by zero",
     "float **": "0.0 cannot be raised to a negative power",
     TOO_LARGE: "an integer of Python's leaves the 64 bits that compiled code has",
+    DOMAIN: "math domain error",
+    RANGE: "math range error",
 }
-"""What Python says of numbers that are divided by 0; NumPy's are not an error."""
+"""What Python says of numbers that are 0 where it asks; NumPy has no such errors."""
+_CLASSES = {TOO_LARGE: OverflowError, DOMAIN: ValueError, RANGE: OverflowError}
 
 
-def fault_of(operation: str) -> ArithmeticError:
+def fault_of(operation: str) -> ValueError | ArithmeticError:
     """The error of such an operation."""
-    kind = OverflowError if operation == TOO_LARGE else ZeroDivisionError
-    return kind(ZERO_FAULTS[operation])
+    return _CLASSES.get(operation, ZeroDivisionError)(ZERO_FAULTS[operation])

@@ -108,6 +108,27 @@ return 1 << int(-abs(x[3]) * 40)
 m = int(abs(x[3]) * 1e15)
 return m * m * m
 
+# of which a branch leaves one
+n = 2**40
+m = n * n if x[0] > 0 else n
+return m, m + 1, m // 3, float(m), str(m), x[1] * float(m)
+
+# that are a number of 64 bits in another branch
+m = 2**63
+if x[0] > 0:
+    m = 1
+return m, (2**64 - 1 if x[1] > 0 else 0) & 255
+
+# in trips
+m = 2**70
+for i in range(len(x)):
+    if x[i] > 1:
+        m = i
+return m
+
+# made of a float
+return int(x[0] * 1e30), round(x[1] * 1e25), int(x[2])
+
 # Collatz
 c, t = int(abs(x[3]) * 20), 0
 while c != 1:

@@ -239,6 +239,23 @@ for v in x:
             if v < 0:
                 s = S.STOP
 return k, s is S.STOP, s == S.RUN, s.value
+
+# names in tests of comprehensions
+a = [y for v in x if (y := v * 2) > 0.5]
+b = [y + z for v in x if (y := v * 2) > 0.5 and (z := v - 1) < 2]
+c = sum(y for v in x if (y := abs(v)) > 0.5)
+return a, b, c, max((t for v in x if (t := v) < 1), default=0)
+
+# comprehensions with tests in comprehensions
+a = [[p for p in x if p > v] for v in x[:2]]
+b = [sum(p for p in x if p > v) for v in x[:2]]
+c = [len([p for p in x if p > k]) for k in range(3)]
+return a, b, c, [[k for k in range(3) if k != i] for i in range(3)]
+
+# tests in comprehensions of dicts
+d = {k: [p for p in x if p > k] for k in range(2)}
+e = {k: v for k, v in {'a': 1, 'b': n}.items() if v > 1}
+return d, e, {k: x[k] for k in range(4) if x[k] > 0.5}
 """
 
 

@@ -122,6 +122,20 @@ class Ranges:
             case _:
                 return element_dtype(value) is I64 and self._has_sign(value)
 
+    def is_positive(self, value: SSAValue) -> bool:
+        """Whether a float is known to be above 0, or NaN."""
+        op = value.owner
+        if isinstance(op, ConvertOp) and element_dtype(op.x) is I64:
+            return self.is_natural(self.of(op.x) - 1)
+        return _is_positive(value)
+
+    def is_not_negative(self, value: SSAValue) -> bool:
+        """Whether a float is known not to be below 0."""
+        op = value.owner
+        if isinstance(op, ConvertOp) and element_dtype(op.x) is I64:
+            return self.is_natural(self.of(op.x))
+        return _is_not_negative(value, SHALLOW)
+
     def _has_sign(self, value: SSAValue) -> bool:
         found = self.of(value)
         return self.is_natural(found - 1) or self.is_natural(-found - 1)

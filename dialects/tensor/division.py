@@ -236,8 +236,8 @@ class PowOp(Binary):
 @irdl_op_definition
 class DivisorOp(Unary):
     """
-    x, by which Python's numbers are divided, or whether an integer of Python's fits: 0 is a
-    run-time ZeroDivisionError, or OverflowError, in the words for `operation`.
+    x, by which Python's numbers are divided, or whether an integer of Python's fits, or a function
+    of `math` has a result: 0 is a run-time error, in the words for `operation`.
 
     ```mlir
     %0 = mlc.divisor %x of "int //" : tensor<i64>
@@ -246,7 +246,7 @@ class DivisorOp(Unary):
 
     name = "mlc.divisor"
     SOURCE: ClassVar[str] = "The Python Language Reference, 6.7"
-    KINDS: ClassVar[tuple[str, ...]] = ("int", "float", "complex")
+    KINDS: ClassVar[tuple[str, ...]] = ("bool", "int", "float", "complex")
     CHECKS: ClassVar[bool] = True
     operation = prop_def(StringAttr)
     assembly_format = "$x `of` $operation attr-dict `:` type($result)"

@@ -112,6 +112,7 @@ THROUGH = (
     "mlc.frontend.trace.tracer",
     "mlc.frontend.trace.symbolic",
     "mlc.frontend.trace.access",
+    "mlc.frontend.trace.math_calls",
     "mlc.frontend.numpy.operating",
     "mlc.frontend.numpy.python_numbers",
     "mlc.frontend.numpy.whole_numbers",

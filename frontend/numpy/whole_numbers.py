@@ -32,6 +32,8 @@ from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
 names: Any = mnp
+HALF = 2**62
+"""Of a float that an integer is made of: the sum of two still fits."""
 SIZE = 2**31
 """Of the size of an array, and of a trip's number: two of them have a product of 62 bits."""
 
@@ -79,6 +81,23 @@ def check_fits(function: str, lhs: Any, rhs: Any) -> tuple[int | None, SSAValue 
         return most, None
     look = _looked(function, lhs, rhs)
     return END - 1, None if signed else look
+
+
+def whole(x: Tracer) -> Tracer:
+    """int(x) of a number; looks whether a float, or an unsigned integer, is one that fits."""
+    made: Tracer = names.astype(x, np.int64)
+    if x.row.kind == "float":
+        made = where_fine(names.less(names.abs(_as_float(x)), float(HALF)), TOO_LARGE, made)
+    elif x.row.numpy == np.uint64:
+        made = where_fine(names.less(x, np.uint64(END)), TOO_LARGE, made)
+    made.weak, made.origins = True, x.origins
+    return made
+
+
+def where_fine(fine: Tracer, operation: str, x: Tracer) -> Tracer:
+    """x where a condition holds; elsewhere the call ends, with the error of an operation."""
+    asked = here().emit(DivisorOp, fine.value, operation=operation)
+    return names.where(Tracer(here(), asked), x, np.zeros((), x.dtype))
 
 
 def check_growing(ops: Iterable[Operation]) -> None:

@@ -18,6 +18,7 @@ from mlc.frontend.staging.wholes import (
     whole_of,
 )
 from mlc.frontend.trace.containers import LEAF, Node, leaf_count, unflatten
+from mlc.frontend.trace.integer_rules import END
 from mlc.frontend.trace.kinds import is_array, is_number, is_scalar
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here
@@ -31,7 +32,9 @@ MOST_OPTIONS = 8
 
 
 def is_number_or_array(value: object) -> bool:
-    """Whether a leaf can be a result of an op."""
+    """Whether a leaf can be a result of an op; an int of Python's beyond 64 bits is a constant."""
+    if type(value) is int and not -END <= value < END:
+        return False
     return isinstance(value, Tracer | SymbolicDim) or (
         is_array(value) or is_number(value) or is_scalar(value)
     )
@@ -90,7 +93,7 @@ def matching(option: Held, others: Sequence[Held | None], apart: bool) -> int | 
 
 
 def _may_be_one(held: Held) -> bool:
-    plain = (str, bytes, Enum, Unset, type(None))
+    plain = (str, bytes, Enum, Unset, type(None), int)
     return all(is_number_or_array(x) or isinstance(x, plain) or callable(x) for x in held.leaves)
 
 

@@ -21,7 +21,7 @@ from dataclasses import field
 from typing import Any, cast
 
 from mlc.frontend.staging.chains import Chains
-from mlc.frontend.staging.comprehensions import Comprehensions
+from mlc.frontend.staging.comprehensions import Comprehensions, names_seen
 from mlc.frontend.staging.gathered import gathered
 from mlc.frontend.staging.liveness import Liveness
 from mlc.frontend.staging.matching import asked
@@ -74,7 +74,9 @@ def staged(node: Definition, care: int = 0) -> Definition:
     function decides about; GATHERS beside it: generators give lists.
     """
     Chains().visit(node)
-    return _Stager(care % GATHERS, bool(care & GATHERS)).definition(node)
+    return _Stager(care % GATHERS, bool(care & GATHERS), frozenset(names_seen(node))).definition(
+        node
+    )
 
 
 @dataclass
@@ -90,8 +92,8 @@ class _Scope:
 
 
 class _Stager(Comprehensions, ast.NodeTransformer):
-    def __init__(self, care: int, gathers: bool) -> None:
-        super().__init__()
+    def __init__(self, care: int, gathers: bool, seen: frozenset[str]) -> None:
+        super().__init__(seen)
         self.gathers = gathers
         self.care = care
         self.scope = _Scope()

@@ -19,10 +19,11 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift, number
 from mlc.frontend.staging.sized import hidden_in
 from mlc.frontend.staging.variants import Unset, Variants
-from mlc.frontend.trace.captures import runs_users
+from mlc.frontend.trace.captures import is_constant, runs_users
 from mlc.frontend.trace.containers import LEAF, Node, Structure, flatten
 from mlc.frontend.trace.hashed import as_key
 from mlc.frontend.trace.kinds import class_of
+from mlc.frontend.trace.objects import NOTHING
 from mlc.frontend.trace.source import Site, user_site
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
@@ -136,14 +137,20 @@ def refused(absent: Absent, what: str = _USE, site: Site | None = None) -> NotSu
 
 
 def may_be_absent(obj: Any, key: Any) -> bool:
-    """Whether what holds a place may be without it: nothing else is then found there."""
+    """Whether what holds a place may be without it: nothing, or a constant, is then found there."""
     kind = class_of(obj)
     if kind is dict:
         return True
-    if not hasattr(obj, "__dict__") or isinstance(obj, dict | list | set | FunctionType):
+    if not hasattr(obj, "__dict__") or isinstance(obj, dict | list | set | FunctionType | type):
         return False
-    others = (hasattr(kind, name) for name in (str(key), "__getattr__"))
-    return isinstance(key, str) and not any(others) and not isinstance(obj, type)
+    if not isinstance(key, str) or hasattr(kind, "__getattr__"):
+        return False
+    return (held := of_class(obj, key)) is NOTHING or is_constant(held)
+
+
+def of_class(obj: Any, name: str) -> Any:
+    """What an object's class has under the name of an attribute, or NOTHING."""
+    return next((vars(k)[name] for k in class_of(obj).__mro__ if name in vars(k)), NOTHING)
 
 
 def lasts(structure: Structure) -> bool:
@@ -345,7 +352,9 @@ def call_unsure(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return check(owner) if special is None else special(owner, *args, **kwargs)
     if function is hasattr and len(args) == 2:
         found = getattr(*args, None)
-        return found.is_set() if type(found) is Sometimes else MISS
+        if type(found) is not Sometimes or of_class(*args) is not NOTHING:
+            return MISS
+        return found.is_set()
     if not runs_users(function) and not any(function is x for x in _ASKING):
         for x in given:
             check(x)

@@ -23,14 +23,14 @@ from mlc.frontend.staging.flow import Flow
 from mlc.frontend.staging.lazy import Lazy, stays_loop
 from mlc.frontend.staging.list_methods import method_of, read, spread, unpacked
 from mlc.frontend.staging.picked import picked
-from mlc.frontend.staging.sometimes import Sometimes, call_unsure
+from mlc.frontend.staging.sometimes import Sometimes, call_unsure, of_class
 from mlc.frontend.staging.sometimes import at as sometimes_at
 from mlc.frontend.staging.sometimes import check as check_sure
 from mlc.frontend.staging.variants import first_variants, narrowed, of_options
 from mlc.frontend.staging.wholes import spelled_in
 from mlc.frontend.trace import stores, unobserved
 from mlc.frontend.trace.asked import check_depth, check_key, may_be_rows
-from mlc.frontend.trace.builtin_calls import BUILTINS, vectorized
+from mlc.frontend.trace.builtin_calls import BUILTINS
 from mlc.frontend.trace.captures import (
     captured,
     captured_method,
@@ -59,7 +59,9 @@ from mlc.frontend.trace.kinds import (
     is_dict,
     is_variants,
 )
+from mlc.frontend.trace.math_calls import vectorized
 from mlc.frontend.trace.missing import without
+from mlc.frontend.trace.objects import NOTHING
 from mlc.frontend.trace.paths import cell_path, global_path, object_path
 from mlc.frontend.trace.source import in_users_name, of_local
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -102,7 +104,9 @@ class Access(Flow):
                 raise
             raise without(obj, name) from None
         if type(value) is Sometimes:
-            return value.found()
+            if (held := of_class(obj, name)) is NOTHING:
+                return value.found()
+            return value.otherwise(_of_the_class(obj, name, held))
         if isinstance(obj, Tracer | SymbolicDim | np.ndarray | np.generic):
             return value
         if isinstance(obj, ModuleType):
@@ -240,7 +244,8 @@ def _of_the_class(obj: Any, name: str, value: Any) -> Any:
     if is_array(value):
         return captured(value, object_path(obj, class_of(obj).__name__).attr(name))
     kind = class_of(obj)
-    own = name in getattr(obj, "__dict__", ())
+    held = getattr(obj, "__dict__", {})
+    own = name in held and type(held[name]) is not Sometimes
     if is_constant(value) and not own and not of_librarys_class(kind):
         owner = next((c for c in kind.__mro__ if c.__dict__.get(name) is value), None)
         if owner is not None and owner not in paths().own:

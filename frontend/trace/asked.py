@@ -91,7 +91,10 @@ def truth_remedy(value: object) -> str:
 def _without_source(frame: FrameType) -> str:
     """The call that a loop or branch would be, with the names that it uses."""
     code = frame.f_code
-    begin = f"The source of {code.co_name} is not available, so it runs as it is. Write "
+    begin = (
+        f"The source of {code.co_name} is not available, so it runs as it is. Define it in a file,"
+        " or write "
+    )
     steps = list(dis.get_instructions(code))
     loops = [
         step

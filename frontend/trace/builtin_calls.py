@@ -1,11 +1,10 @@
 """
-Builtins, and functions of `math`, that ask a value for what a traced one cannot say.
+Builtins that ask a value for what a traced one cannot say.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from dis import get_instructions
 from functools import partial, reduce
 from types import CodeType, GeneratorType
@@ -16,32 +15,15 @@ import numpy as np
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.items import enumerated, ranged, turned, zipped
 from mlc.frontend.staging.many import accumulated, mapped, reduced
-from mlc.frontend.staging.sometimes import Sometimes, size, unsure
+from mlc.frontend.staging.sometimes import Sometimes, of_class, size, unsure
 from mlc.frontend.trace.deferred import text_of
 from mlc.frontend.trace.effects import effects
+from mlc.frontend.trace.math_calls import FUNCTIONS, to_number
+from mlc.frontend.trace.objects import NOTHING
 from mlc.frontend.trace.source import in_users_name
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import current, here, lift_size
 from mlc.frontend.trace.tracer import Tracer
-
-
-def _to_number(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    from mlc.frontend.numpy import astype
-
-    if len(args) != 1 or not isinstance(args[0], Tracer | SymbolicDim):
-        return kind(*args, **kwargs)
-    (value,) = args
-    if isinstance(value, SymbolicDim):
-        if kind is int:
-            return value
-        value = lift_size(value)
-    if value.ndim and value.size != 1:
-        return kind(value)
-    made = astype(
-        value.reshape(()) if value.ndim else value, np.float64 if kind is float else np.int64
-    )
-    made.weak, made.origins = True, value.origins
-    return made
 
 
 def _to_complex(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -58,7 +40,7 @@ def _to_complex(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         value = lift(lift_size(x) if isinstance(x := given.get(name, 0.0), SymbolicDim) else x)
         if value.row.kind == "complex":
             return real(value), imag(value)
-        return _to_number(float, (value,), {}), None
+        return to_number(float, (value,), {}), None
 
     (a, b), (c, d) = parts("real"), parts("imag")
     made = of_parts(*(lift(x) for x in (a if d is None else a - d, c if b is None else c + b)))
@@ -216,27 +198,12 @@ def _text(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _attribute(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if len(args) == 3 and not hasattr(args[0], args[1]):
         return args[2]
-    if len(args) == 3 and type(found := getattr(args[0], args[1])) is Sometimes:
+    found = getattr(*args[:2]) if len(args) == 3 else None
+    if type(found) is Sometimes and of_class(*args[:2]) is NOTHING:
         return found.otherwise(args[2])
     from mlc.frontend.trace.access import attribute
 
     return attribute(args[0], args[1])
-
-
-def _scalar_function(name: str) -> Any:
-    def compute(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        from mlc.frontend import numpy as names
-
-        value: Any = args[0] if len(args) == 1 else None
-        if not isinstance(value, Tracer | SymbolicDim):
-            return function(*args, **kwargs)
-        return _to_number(
-            float,
-            (getattr(names, {"fabs": "abs"}.get(name, name))(_to_number(float, (value,), {})),),
-            {},
-        )
-
-    return compute
 
 
 def _next(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -249,30 +216,11 @@ def _next(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return next(*args, **kwargs)
 
 
-def vectorized(function: np.vectorize, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """np.vectorize of a function of numbers: the function of arrays that computes the same."""
-    from mlc.frontend import numpy as names
-    from mlc.frontend.numpy.compositions import choosing
-
-    name = getattr(function.pyfunc, "__name__", "")
-    plain = len(args) == 1 and not kwargs and function.signature is None
-    if not plain or function.pyfunc is not getattr(math, name, None) or name not in _OF_NUMBERS:
-        return choosing.vectorized(function, args, kwargs)
-    made = getattr(names, {"fabs": "abs"}.get(name, name))(args[0])
-    return made.astype(np.dtype(function.otypes[0])) if function.otypes else made
-
-
-_OF_NUMBERS = (
-    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "fabs"),
-    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
-    *("asinh", "acosh", "atanh", "erf", "erfc", "lgamma"),
-)
-"""Functions of `math` that mlc.numpy has under the same name."""
 BUILTINS: dict[Any, Any] = {
     bool: _to_bool,
     complex: _to_complex,
-    float: _to_number,
-    int: _to_number,
+    float: to_number,
+    int: to_number,
     isinstance: _instance,
     type: _type,
     len: _length,
@@ -291,5 +239,5 @@ BUILTINS: dict[Any, Any] = {
     reduce: reduced,
     itertools.accumulate: accumulated,
     reversed: turned,
-    **{getattr(math, name): _scalar_function(name) for name in _OF_NUMBERS},
+    **FUNCTIONS,
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from mlc.frontend.trace.containers import children_of, flatten, rebuilt, unflatten
 from mlc.frontend.trace.kinds import class_of, is_array
 from mlc.frontend.trace.objects import (
+    NOTHING,
     Frame,
     Given,
     argument_path,
@@ -194,6 +196,10 @@ def _recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
         made = [_recipe(child, leaves) for child in children]
         makers = [make for make, _ in made]
         key = (kind, keys, tuple(inner for _, inner in made))
+        if (unsure := next(filter(_is_unsure, children), None)) is not None:
+            if kind is not dict:
+                unsure.refuse_result()
+            return partial(_dict_of, keys, makers), key
         return (lambda found: rebuilt(kind, keys, [make(found) for make in makers])), key
     if isinstance(value, Given):
         make, key = _recipe(list(value.elements), leaves)
@@ -256,10 +262,26 @@ class Chosen:
         self.value = value
 
 
+def _is_unsure(value: Any) -> bool:
+    """Whether it is what a key of a dict, or an attribute, holds that only some ways set."""
+    return hasattr(class_of(value), "__mlc_unsure__")
+
+
+def _dict_of(keys: Sequence[Any], makers: Sequence[Maker], found: Found) -> dict[Any, Any]:
+    """One of which only the values say which keys it has."""
+    pairs = [(key, make(found)) for key, make in zip(keys, makers, strict=True)]
+    return {key: value for key, value in pairs if value is not NOTHING}
+
+
+def _nothing(_: Found) -> Any:
+    return NOTHING
+
+
 def _choice_recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
-    if hasattr(value, "__mlc_unsure__"):
-        value.refuse_result()
-    parts = [_recipe(x, leaves) for x in value.__mlc_parts__()]
+    absent = value.absent if _is_unsure(value) else leaves
+    parts: list[tuple[Maker, Any]] = [
+        (_nothing, "not set") if x is absent else _recipe(x, leaves) for x in value.__mlc_parts__()
+    ]
     chosen, *options = (make for make, _ in parts)
 
     def make(found: Found) -> Any:
@@ -308,6 +330,8 @@ def with_choices(value: Any) -> Any:
     if parts is None or not is_deferred(value):
         return value
     kind, keys, children = parts
+    if any(map(_is_unsure, children)):
+        return Chosen(value)
     return rebuilt(kind, keys, [with_choices(child) for child in children])
 
 
@@ -420,74 +444,3 @@ def users_text(value: Any, names: Sequence[str] = ("__str__", "__repr__")) -> Fu
         if name == "__str__" and found is not object.__str__:
             return None
     return None
-
-
-# bits of values, as a program tells them
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How the leaves of a recipe lie in a row of words: dtype and sizes of each, None if open."""
-
-    parts: tuple[tuple[np.dtype[Any], tuple[int | None, ...]], ...]
-
-    @staticmethod
-    def of(leaves: Sequence[Tracer]) -> Layout:
-        """Of traced values."""
-        return Layout(tuple((x.row.numpy, tuple(d.constant for d in x.dims)) for x in leaves))
-
-    def values(self, words: Any) -> list[Any]:
-        """The values again."""
-        found: list[Any] = []
-        at = 0
-        for dtype, dims in self.parts:
-            shape: list[int] = []
-            for size in dims:
-                shape.append(int(words[at]) if size is None else size)
-                at += size is None
-            width = 2 if dtype.kind == "c" else 1
-            count = int(np.prod(shape, dtype=np.int64)) * width
-            found.append(_unpacked(words[at : at + count], dtype, tuple(shape)))
-            at += count
-        return found
-
-
-def _unpacked(words: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-    words = np.array(words, np.float64)
-    if dtype.kind == "c":
-        wide: Any = words.view(np.complex128)
-    elif dtype.kind in "iub":
-        wide = words.view(np.uint64 if dtype.kind == "u" else np.int64)
-    else:
-        wide = words
-    return wide.astype(dtype).reshape(shape)[()]
-
-
-def packed(leaves: Sequence[Tracer]) -> list[Tracer]:
-    """The leaves as rows of words, in the layout of `Layout.of`; no derivative goes through."""
-    from mlc.frontend import numpy as names
-
-    rows: list[Any] = []
-    for x in leaves:
-        rows += [_word(lift_size(d)) for d in x.dims if d.constant is None]
-        if x.row.kind == "complex":
-            pair = names.stack([x.real, x.imag], axis=-1)
-            rows.append(_bits(names.astype(pair, "float64")))
-        elif x.row.kind == "float" or x.row.kind == "storage":
-            rows.append(_bits(names.astype(x, "float64")))
-        else:
-            rows.append(_bits(names.astype(x, "uint64" if x.row.kind == "uint" else "int64")))
-    return rows
-
-
-def _word(x: Tracer) -> Any:
-    from mlc.frontend import numpy as names
-
-    return names.astype(x, "float64").reshape(1)
-
-
-def _bits(x: Any) -> Any:
-    from mlc.frontend import numpy as names
-
-    whole = names.bits_as(names.bits_as(x, np.int64), np.float64)
-    return names.reshape(whole, (-1,))

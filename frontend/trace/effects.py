@@ -30,7 +30,8 @@ from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.telling import FIRST, LISTENERS
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.trace.deferred import Found, Layout, Maker, Raising, Recipe, packed, recipe_of
+from mlc.frontend.trace.deferred import Found, Maker, Raising, Recipe, recipe_of
+from mlc.frontend.trace.packing import Layout, packed
 from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.source import Site, user_site
 from mlc.frontend.trace.trace import Trace, current, here

@@ -51,6 +51,10 @@ class Given:
         self.kind = kind
 
 
+NOTHING = object()
+"""What a place holds that is not set."""
+
+
 @dataclass(frozen=True)
 class Frame:
     """An object without what it holds: its class, and the names of its attributes and items."""
@@ -82,10 +86,12 @@ class Frame:
         """Gives it what it holds: attributes, then items."""
         count = len(self.attributes)
         for name, value in zip(self.attributes, contents[:count], strict=True):
-            object.__setattr__(made, name, value)
+            if value is not NOTHING:
+                object.__setattr__(made, name, value)
         if self.keys is not None:
             for key, value in zip(self.keys, contents[count:], strict=True):
-                self.base.__setitem__(made, key, value)
+                if value is not NOTHING:
+                    self.base.__setitem__(made, key, value)
         elif self.base is not object:
             made.extend(contents[count:])
 

@@ -22,7 +22,7 @@ _OWN = ("mlc", "numpy")  # packages whose frames are not the user's
 
 _CALLERS = (
     *("mlc.frontend.trace.access", "mlc.frontend.trace.builtin_calls", "mlc.frontend.trace.kinds"),
-    "mlc.frontend.staging.items",
+    *("mlc.frontend.trace.math_calls", "mlc.frontend.staging.items"),
 )
 """Where functions are called for the user: function(*args, **kwargs)."""
 _CALL_OF_GIVEN = opcode.opmap["CALL_FUNCTION_EX"]

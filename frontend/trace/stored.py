@@ -17,6 +17,7 @@ from mlc.dialects.errors import MlcError
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.trace.deferred import Found, Recipe, is_counted, is_deferred, recipe_of
 from mlc.frontend.trace.kinds import is_class
+from mlc.frontend.trace.objects import NOTHING
 from mlc.frontend.trace.paths import HiddenInput, Path
 from mlc.frontend.trace.trace import Trace, here
 from mlc.lazy_dataclass import dataclass
@@ -47,7 +48,8 @@ class Store:
         if self.whole is not None:
             put_contents(target, self.whole(values, before, results))
             return
-        put_entries(target, {key: place(values, before, results) for key, place in self.places})
+        after = {key: place(values, before, results) for key, place in self.places}
+        put_entries(target, {key: x for key, x in after.items() if x is not NOTHING})
 
 
 @dataclass(frozen=True)

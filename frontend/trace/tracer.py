@@ -285,9 +285,11 @@ class Tracer(Value):
             made = _names().round(self, digits)
             made.weak, made.origins = self.weak, self.origins
             return made
-        made = _names().astype(_names().rint(self), np.int64)  # a Python int, as NumPy's is
-        made.weak, made.origins = True, self.origins
-        return made
+        from mlc.frontend.numpy.whole_numbers import whole
+
+        rounded = _names().rint(self)
+        rounded.origins = self.origins
+        return whole(rounded)  # a Python int, as NumPy's is
 
     def __format__(self, spec: str) -> str:
         if (known := self.from_constants()) is not None:

@@ -286,8 +286,8 @@ def picking(c: ShapeClass) -> Iterator[Case]:
     for name in ("max", "min"):
         count = Operand(I64, (size,), _true)
         yield Case(SomeOp, name, (count,), lambda b, x, name=name: b(SomeOp, *x, reduction=name))
-    for dtype in (I64, F32, F64, C128):
-        name = f"{'int' if dtype is I64 else 'complex' if dtype is C128 else 'float'} /"
+    for dtype in (BOOL, I64, F32, F64, C128):
+        name = f"{'int' if dtype in (BOOL, I64) else 'complex' if dtype is C128 else 'float'} /"
         count = Operand(dtype, (size,), _true)
         yield Case(
             DivisorOp,

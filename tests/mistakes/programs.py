@@ -430,7 +430,7 @@ def integers_to_a_negative_power(n):
 
 @mistake(X)
 def a_number_of_pythons_that_is_asked(x):
-    return math.factorial(int(x[0]))
+    return math.comb(int(x[0]), 2)
 
 
 @mistake(X)

@@ -32,6 +32,7 @@ from mlc.dialects.tensor.control import (
     yield_of,
 )
 from mlc.dialects.tensor.create import IotaOp, full
+from mlc.dialects.tensor.division import DivisorOp
 from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tensor.op import OpBuilder, TensorOp, element_dtype, tensor_of
@@ -147,7 +148,8 @@ class Lift(Batcher):
 
     def _check_op(self, op: TensorOp) -> None:
         varies = any(map(self.varies, op.operands))
-        if op.may_fail and not (isinstance(op, WithinOp) and op.holds is not None and varies):
+        held = isinstance(op, WithinOp) and op.holds is not None and varies
+        if op.may_fail and not held and not isinstance(op, DivisorOp):
             first = op.parent is self.loop.body.block and not _is_behind_a_write(op)
             if varies or not first or not self.ranges.is_natural(self.size - 1):
                 raise NotRaisedError(f"a trip may fail ({op.name})")
