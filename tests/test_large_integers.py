@@ -231,6 +231,79 @@ def test_what_values_say_is_looked_at() -> None:
             assert compiled(np.array([small]), 99) == f(np.array([small]), 99)
 
 
+def found_by_halves(x: Any, v: Any) -> Any:
+    low, high = 0, len(x)
+    while low < high:
+        middle = (low + high) // 2
+        if x[middle] < v:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def sunk(x: Any, v: Any) -> Any:
+    y, root = x + v, 0
+    while 2 * root + 1 < len(y):
+        child = 2 * root + 1
+        if child + 1 < len(y) and y[child] < y[child + 1]:
+            child += 1
+        if y[root] >= y[child]:
+            break
+        y[root], y[child] = y[child], y[root]
+        root = child
+    return y, root
+
+
+def two_ends(x: Any, v: Any) -> Any:
+    i, j, n = 0, len(x) - 1, 0
+    while i < j:
+        if x[i] + x[j] > v:
+            n += j - i
+            j -= 1
+        else:
+            i += 1
+    return n - 7 * i + 3 * j, i * j
+
+
+@pytest.mark.parametrize(("f", "looks"), [(found_by_halves, [0, 0]), (sunk, [0, 5]), (two_ends, [1, 2])])
+def test_what_tests_of_loops_say_is_not_looked_at(f: Callable[..., Any], looks: list[int]) -> None:
+    compiled = mlc.compile(f)
+    for size in (40, 41, 7, 1, 0):
+        x = np.sort(np.random.default_rng(size).random(size))
+        for v in (0.0, 0.3, 0.9, 1.7):
+            assert str(compiled(x, v)) == str(f(x, v))
+    assert looked_at(compiled)[::-1][:2] == looks  # of one size, and of any
+
+
+def no_low_end(n: Any) -> Any:
+    low, high = int(n[0]), int(n[1])
+    while low < high:
+        low = 5 * low
+        high = high - 3
+    return low, high
+
+
+def no_high_end(n: Any) -> Any:
+    root, trips = 0, 0
+    while root < int(n[1]):
+        root = 2 * root + 1
+        trips += 1
+    return root, trips
+
+
+@pytest.mark.parametrize("f", [no_low_end, no_high_end])
+def test_what_has_one_end_is_looked_at(f: Callable[[Any], Any]) -> None:
+    compiled = mlc.compile(f)
+    values = np.array([2, 100])
+    assert compiled(values) == f(values)
+    assert 0 not in looked_at(compiled)
+    for most in (2**62 + 5, 2**63 - 1):
+        values = np.array([2, most])
+        with pytest.warns(RuntimeWarning, match="ran as Python"):
+            assert compiled(values) == f(values)
+
+
 def test_an_executable_has_no_guards_and_looks() -> None:
     compiled = mlc.compile(FOLLOWED["sum"])
     for n in (2, 3, 5, 7):

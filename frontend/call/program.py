@@ -28,6 +28,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.exits import Fatal, fatal_error, value_of
 from mlc.frontend.staging.joins import RAISED, Undecided
+from mlc.frontend.staging.between import look_no_more
 from mlc.frontend.staging.largest import limited
 from mlc.frontend.staging.variants import narrowed
 from mlc.frontend.trace import access
@@ -91,6 +92,7 @@ class Ints:
     def of(trace: Trace) -> Ints:
         """Those of a program that is traced. Raises SpecialiseSignal."""
         limits = limited(trace)
+        look_no_more(trace)
         values = {name: value for name, (_, value) in trace.ints.known.items()}
         values |= {name: trace.ints.sizes[name] for name in trace.ints.ways}
         outside = any(abs(values.get(name, 0)) > most for name, most in limits.items())

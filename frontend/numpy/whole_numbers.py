@@ -71,7 +71,7 @@ def check_fits(function: str, lhs: Any, rhs: Any) -> tuple[int | None, SSAValue 
     if not asked_by_user(THROUGH):
         return None, None
     x, y = _most(lhs), _most(rhs)
-    signed = function in _POSITIVE and not _is_natural(rhs)
+    signed = _is_signed(function, rhs)
     if function == "right_shift":
         if signed:
             _looked(function, lhs, rhs)
@@ -108,7 +108,10 @@ def check_growing(ops: Iterable[Operation]) -> None:
                 scopes.enter_context(here().inside(block))
             scopes.enter_context(here().inside(block := Block()))
             lhs, rhs = (Tracer(here(), x, weak=True) for x in op.operands)
-            _looked(_FUNCTIONS[type(op)], lhs, rhs)  # pyright: ignore[reportArgumentType]
+            function = _FUNCTIONS[type(op)]  # pyright: ignore[reportArgumentType]
+            look = _looked(function, lhs, rhs)
+            if not _is_signed(function, rhs):
+                here().ints.looked[look] = op.results[0]
         last, around = op, op.parent
         assert around is not None
         for made in list(block.ops):
@@ -133,10 +136,15 @@ def _looked(function: str, lhs: Any, rhs: Any) -> SSAValue:
     _, of_floats = _OPERATORS[function]
     found = of_floats(_as_float(lhs), _as_float(rhs))
     fits = names.less(names.abs(found), float(END))
-    if function in _POSITIVE and not _is_natural(rhs):  # an error of Python's, or a float
+    if _is_signed(function, rhs):  # an error of Python's, or a float
         fits = names.logical_and(fits, names.greater_equal(rhs, 0))
     fits = names.astype(fits, np.int64)
     return here().emit(DivisorOp, fits.value, operation=TOO_LARGE)
+
+
+def _is_signed(function: str, rhs: Any) -> bool:
+    """Whether a second operand may be negative that must not be."""
+    return function in _POSITIVE and not _is_natural(rhs)
 
 
 def _is_integer(x: Any) -> bool:

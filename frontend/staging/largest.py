@@ -24,6 +24,7 @@ from mlc.frontend.errors import SpecialiseSignal
 from mlc.frontend.staging.magnitudes import grown
 from mlc.frontend.trace.integer_rules import END, RULES, USUAL
 from mlc.frontend.trace.paths import Guard
+from mlc.frontend.trace.python_ints import erase_unused
 from mlc.frontend.trace.trace import Trace
 from mlc.lazy_dataclass import dataclass
 
@@ -98,17 +99,7 @@ def _look_no_more(looked: dict[SSAValue, SSAValue], within: Mapping[SSAValue, bo
     for look, value in list(looked.items()):
         if within.get(value) and not look.uses and isinstance(look.owner, Operation):
             del looked[look]
-            _erase(look.owner)
-
-
-def _erase(op: Operation) -> None:
-    """An op whose results nobody uses, and what was computed for it alone."""
-    operands = list(op.operands)
-    op.detach()
-    op.erase()
-    for x in dict.fromkeys(operands):
-        if not x.uses and isinstance(x.owner, TensorOp) and not x.owner.regions:
-            _erase(x.owner)
+            erase_unused(look.owner)
 
 
 def largest(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import Dim
+from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend.trace.paths import Path
 
 if TYPE_CHECKING:
@@ -34,3 +35,13 @@ class PythonInts:
         self.from_lists: dict[SSAValue, Dim] = {}
         # what the program looks at, by what ends the call where it has left 64 bits
         self.looked: dict[SSAValue, SSAValue] = {}
+
+
+def erase_unused(op: Operation) -> None:
+    """An op whose results nobody uses, and what was computed for it alone."""
+    operands = list(op.operands)
+    op.detach()
+    op.erase()
+    for x in dict.fromkeys(operands):
+        if not x.uses and isinstance(x.owner, TensorOp) and not x.owner.regions:
+            erase_unused(x.owner)

@@ -1,0 +1,55 @@
+"""
+Python's integers in loops that are known to lie between ends: by what each trip keeps and by the
+conditions under which it is run. A program does not look whether those stay within 64 bits.
+
+`low + high` and `middle + 1` of a search, `2 * root + 1` of a heap: the loops' own tests say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.analysis.invariants import LoopRanges
+from mlc.dialects.dims import Dim
+from mlc.frontend.trace.python_ints import erase_unused
+from mlc.frontend.trace.trace import Trace
+
+MOST = 2**61
+MOST_SIZES = 2**18
+"""Of a size, which is below 2^40, and of at most eight: 2^58 each, with `MOST` below 2^62."""
+
+
+def look_no_more(trace: Trace) -> None:
+    """Of what lies between ends that 64 bits have, a program does not look whether it does."""
+    looks = {x: look for look, x in trace.ints.looked.items() if not look.uses}
+    blocks = [trace.block, *(f.body.block for f in trace.private)]
+    found = _proven(blocks, looks.keys(), trace.symbols) if looks else []
+    for value in found:
+        look = looks[value].owner
+        del trace.ints.looked[looks[value]]
+        assert isinstance(look, Operation)
+        erase_unused(look)
+
+
+def _proven(
+    blocks: Sequence[Block], values: Sequence[SSAValue], sizes: Sequence[str]
+) -> list[SSAValue]:
+    """Those of the values that are computed in the blocks and lie between such ends there."""
+    ranges = LoopRanges()
+    ops = list(chain.from_iterable(block.walk() for block in blocks))
+    for block in blocks:
+        for op in block.ops:
+            ranges.bind_all(op)
+    end = Dim.const(MOST)
+    for name in sizes[:8]:
+        end += Dim.symbol(name) * MOST_SIZES
+    wanted = set(values)
+    return [x for op in ops for x in op.results if x in wanted and _is_between(x, op, end, ranges)]
+
+
+def _is_between(value: SSAValue, op: Operation, end: Dim, ranges: LoopRanges) -> bool:
+    found, facts = ranges.of(value), ranges.facts(op)
+    return all(ranges.follows(end - x, facts) for x in (found, -found))
