@@ -57,6 +57,15 @@ def endless(a: Any) -> Any:
             return s
 
 
+def endless_on_values(a: Any) -> Any:
+    s, k = a, 1.0
+    while True:
+        s = s + a**2 / k
+        k = k * 1.25
+        if s > 9 or k > 100:
+            return s * a
+
+
 def not_taken(a: Any) -> Any:
     return np.sqrt(a - 5) if a > 5 else a * 3
 
@@ -70,6 +79,7 @@ def while_and_conditional(a: Any) -> Any:
 
 SCALAR: list[Callable[[Any], Any]] = [
     *(root_of, root_with_break, early_return, table_in_place, endless, not_taken),
+    endless_on_values,
     while_and_conditional,
 ]
 

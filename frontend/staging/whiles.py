@@ -173,7 +173,7 @@ class While:
             if self.leaving:
                 known, code = attempted(self.body, local)
                 if not known:
-                    return self._trip() if changes else self._staged(local, endless=True)
+                    return self._trip() if changes else self._staged(local)
             else:
                 code = self.body()
             if not goes_on(code):
@@ -203,16 +203,15 @@ class While:
         self,
         local: list[Local],
         *,
-        endless: bool = False,
         checked: bool = False,
         changes: bool = False,
     ) -> Exit | None:
         """
-        `endless`: the test is true as far as Python decides; `checked`: so are Python's integers;
-        `changes`: to ask changes something, such as a name that the body reads.
+        `checked`: Python decides the test, and has its integers; `changes`: to ask changes
+        something, such as a name that the body reads.
         """
         test: Body | None = self.test
-        if endless and _is_true(self.test):
+        if self.leaving and _is_true(self.test):
             test = None
         try:
             rolled, state, possible = self._one_loop(local, test, changes)
