@@ -26,9 +26,9 @@ from mlc.frontend.call.remembered import guard_apart
 from mlc.frontend.call.traced_arguments import rebuilt_arguments, spec_parts, traced_arguments
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
+from mlc.frontend.staging.between import look_no_more
 from mlc.frontend.staging.exits import Fatal, fatal_error, value_of
 from mlc.frontend.staging.joins import RAISED, Undecided
-from mlc.frontend.staging.between import look_no_more
 from mlc.frontend.staging.largest import limited
 from mlc.frontend.staging.variants import narrowed
 from mlc.frontend.trace import access
