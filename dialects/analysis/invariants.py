@@ -189,7 +189,9 @@ class LoopRanges(Ranges):
         carried = [self._candidates(k, starts, trip, facts) for k in numbers]
         if isinstance(loop, WhileOp):
             trial = self._copy(loop)
-            trial._add_limits(loop, trial._assume(loop, carried), carried, starts)
+            symbols = trial._assume(loop, carried)
+            trial._add_limits(loop, symbols, carried, starts)
+            trial._add_steps(loop, symbols, carried, starts)
         for _ in range(ROUNDS):
             trial = self._copy(loop)
             symbols = trial._assume(loop, carried)
@@ -252,6 +254,37 @@ class LoopRanges(Ranges):
                     room = (end - starts[k]) * sign
                     if end not in ends and self.is_natural(room) and len(ends) < MOST_CARRIED:
                         ends.append(end)
+
+    def _add_steps(
+        self,
+        loop: WhileOp,
+        symbols: Sequence[Dim],
+        carried: Sequence[_Carried],
+        starts: dict[int, Dim],
+    ) -> None:
+        """Ends that the test sets for what a trip makes: of 2 x + 2 where 2 x + 1 < n."""
+        inside = {name for symbol in symbols for name in symbol.symbols()}
+        values = yield_of(loop.body.block).values
+        for fact in self._says(loop.test, True, self._compared):
+            for k, lows, highs in carried:
+                for sign, ends in ((1, highs), (-1, lows)):
+                    end = self._furthest(self.of(values[k]) * sign, inside) + fact
+                    if not inside.isdisjoint(end.symbols()) or len(ends) >= MOST_CARRIED:
+                        continue
+                    if end * sign not in ends and self.is_natural(end - starts[k] * sign):
+                        ends.append(end * sign)
+
+    def _furthest(self, dim: Dim, numbers: set[str]) -> Dim:
+        """A polynomial of some numbers that is nowhere below another one, if one is known."""
+        while (innermost := self._innermost(dim)) is not None:
+            factor, rest, number = innermost
+            ends = number.highs if self.is_natural(factor) else ()
+            if self.is_natural(-factor):
+                ends = number.lows
+            if not ends or not numbers.isdisjoint((dim - rest).symbols()):
+                break
+            dim = factor * ends[0] + rest
+        return dim
 
     def _kept(
         self,

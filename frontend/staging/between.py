@@ -7,7 +7,7 @@ conditions under which it is run. A program does not look whether those stay wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -35,7 +35,7 @@ def look_no_more(trace: Trace) -> None:
 
 
 def _proven(
-    blocks: Sequence[Block], values: Sequence[SSAValue], sizes: Sequence[str]
+    blocks: Sequence[Block], values: Iterable[SSAValue], sizes: Sequence[str]
 ) -> list[SSAValue]:
     """Those of the values that are computed in the blocks and lie between such ends there."""
     ranges = LoopRanges()
