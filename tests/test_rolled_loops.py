@@ -605,3 +605,59 @@ def test_what_is_a_trips_own_is_not_handed_on() -> None:
     np.testing.assert_allclose(step(x.copy()), halved(x.copy()), rtol=1e-15)
     loops_of = [op for op in step.lower(x).module.walk() if op.name in ("mlc.for", "mlc.while")]
     assert sorted(len(op.results) for op in loops_of) == [1, 2]  # x; y and n
+
+
+def ended(x: Any) -> Any:
+    for k in range(3):
+        for a in x:
+            p = a
+            if k > 50:
+                break
+        else:
+            t = k + 1
+        x = x * (t + p)
+    return x
+
+
+def left_after_the_end(x: Any) -> Any:
+    for _ in range(40):
+        k = 0
+        while k < 9:
+            k += 1
+            if k > 50:
+                break
+        else:
+            t = [k]
+        x = x + t[0]
+        if t:
+            break
+    return x
+
+
+def bound_by_another_trip(x: Any) -> Any:
+    names = ["first", *"abcdefgh"]
+    for _ in range(40):
+        for name in names:
+            if name == "first":
+                t = [x[0] * 2]
+        x = x + t[0]
+    return x
+
+
+def ended_with_an_error(x: Any) -> Any:
+    for k in range(3):
+        for a in x:
+            if a > k:
+                break
+        else:
+            raise ValueError("none is larger")
+        x = x + a
+    return x
+
+
+@pytest.mark.parametrize(
+    "function", [ended, left_after_the_end, bound_by_another_trip, ended_with_an_error]
+)
+def test_what_follows_loops_in_a_trip_that_is_tried(function: Callable[..., Any]) -> None:
+    x = np.arange(4.0) + 1
+    assert mlc.compile(function)(x).tolist() == function(x).tolist()

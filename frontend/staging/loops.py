@@ -51,7 +51,7 @@ from mlc.frontend.staging.trials import (
     kept_loop,
     said,
 )
-from mlc.frontend.staging.tried import tried_trip, trip_among
+from mlc.frontend.staging.tried import at_end, tried_trip, trip_among
 from mlc.frontend.staging.unrolled import unsettled
 from mlc.frontend.staging.untouched import no_trip
 from mlc.frontend.staging.variables import Body, Local
@@ -154,6 +154,7 @@ class For:
         """In a trial."""
         trip_among(items, self.body, self.local, self.read)
         here().trial.around |= self.sliced and (not items.known or items.count >= FEW)
+        at_end(self.otherwise)
 
     def _counted(self, items: Items, value: Any) -> Exit | None:
         """Over lists whose length only the compiled function knows, and which trips may change."""

@@ -8,6 +8,7 @@ another; when they are traced, they begin with what they are expected to change.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import CodeType
@@ -189,8 +190,8 @@ def _tried(
         with journaled(block) as journal:
             decided = _noted(code_of(body), trip, local)
         journal.undo()
-    except (_Enough, Raised, *FAULTS):
-        pass  # of errors its trips say themselves
+    except (_Enough, Raised, UnboundLocalError, *FAULTS):
+        pass  # of errors its trips say themselves; another trip may bind a name
     finally:
         trace.trial = None
         put_back()
@@ -217,6 +218,13 @@ def _places(items: Items) -> Iterable[Any]:
     if not items.known:
         return (lift(0),)
     return range(items.count) if items.count < FEW else (items.count // 2, 0)
+
+
+def at_end(otherwise: Body | None) -> None:
+    """In a trial: what is done behind a loop that nothing leaves; what it binds is read there."""
+    if otherwise is not None:
+        with suppress(Raised, *FAULTS):
+            otherwise()
 
 
 def one_trip(body: Body, trip: Callable[[], Any], trips: int, local: Sequence[Local]) -> Trip:

@@ -47,7 +47,7 @@ from mlc.frontend.staging.trials import (
     kept_loop,
     said,
 )
-from mlc.frontend.staging.tried import one_trip, tried_body
+from mlc.frontend.staging.tried import at_end, one_trip, tried_body
 from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.unrolled import unsettled
 from mlc.frontend.staging.untouched import NoTrip, rolled_while
@@ -153,6 +153,7 @@ class While:
         if trial is not None and (decided := truth(self.test(), staying=False)) is not False:
             one_trip(self.body, self.body, MANY, local)
             trial.around |= decided is not True
+            at_end(self.otherwise)
             return None
         trip, stays = -1, False
         while True:
