@@ -609,12 +609,13 @@ def test_what_is_a_trips_own_is_not_handed_on() -> None:
 
 def ended(x: Any) -> Any:
     for k in range(3):
+        p = x[0]
         for a in x:
             p = a
             if k > 50:
                 break
         else:
-            t = k + 1
+            t: Any = k + 1
         x = x * (t + p)
     return x
 
@@ -635,12 +636,12 @@ def left_after_the_end(x: Any) -> Any:
 
 
 def bound_by_another_trip(x: Any) -> Any:
-    names = ["first", *"abcdefgh"]
-    for _ in range(40):
-        for name in names:
-            if name == "first":
-                t = [x[0] * 2]
-        x = x + t[0]
+    for _ in range(4):
+        for j in range(40):
+            if j < 2:
+                t = x[0] + j
+            x = x * 0.5
+        x = x + t
     return x
 
 

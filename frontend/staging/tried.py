@@ -190,7 +190,7 @@ def _tried(
         with journaled(block) as journal:
             decided = _noted(code_of(body), trip, local)
         journal.undo()
-    except (_Enough, Raised, UnboundLocalError, *FAULTS):
+    except (_Enough, Raised, NameError, *FAULTS):
         pass  # of errors its trips say themselves; another trip may bind a name
     finally:
         trace.trial = None
@@ -223,7 +223,7 @@ def _places(items: Items) -> Iterable[Any]:
 def at_end(otherwise: Body | None) -> None:
     """In a trial: what is done behind a loop that nothing leaves; what it binds is read there."""
     if otherwise is not None:
-        with suppress(Raised, *FAULTS):
+        with suppress(Raised, NameError, *FAULTS):
             otherwise()
 
 
