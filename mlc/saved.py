@@ -340,13 +340,14 @@ def _entry(artifact: Artifact, captured: int) -> Any:
             artifact.host, texts, artifact.signature, target, slow=slow, on_error=on_error
         )
     from mlc.runtime.entry import load_entry
+    from mlc.runtime.lapack import lapack_addresses
 
     images = [code.image for code in (*artifact.kernels, *artifact.host)]
     asks = any(abi.LIBRARY_SYMBOL.encode() in image for image in images)
-    if asks and find_spec("xdsl") is None:
+    if asks and find_spec("xdsl") is None and lapack_addresses() is None:
         raise MlcError(
-            f"{artifact.name} calls np.linalg, np.fft of unknown lengths or tells Python something"
-            " while it runs; that needs the compiler's packages: pip install mlc-compiler"
+            f"{artifact.name} calls np.linalg, and no library of this process has LAPACK; NumPy is"
+            " asked by the compiler's packages: pip install mlc-compiler"
         )
     return load_entry(images, artifact.name, artifact.signature, slow=slow, on_error=on_error)
 

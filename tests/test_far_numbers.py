@@ -128,6 +128,25 @@ def test_scales(mode: str, scale: float) -> None:
     refused([node("Resize", "x - s", "y", mode=mode)], IMAGE, "scales|axis 2", weights=weights)
 
 
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes"),
+    [
+        ("Unsqueeze", {"a": [0, 0]}, {}),
+        ("Squeeze", {"a": [1, -3]}, {}),
+        ("ReduceSum", {"a": [2, -2]}, {}),
+        ("Slice", {"b": [0, 0], "e": [1, 1], "a": [1, 1]}, {}),
+        ("Pad", {"p": [1, 1, 1, 1], "v": np.float32(0), "a": [1, 1]}, {}),
+        ("CenterCropPad", {"s": [2, 3]}, {"axes": [1, 1]}),
+        ("Resize", {"r": np.zeros(0, np.float32), "z": np.zeros(0, np.float32), "s": [2, 3]},
+         {"axes": [1, 1]}),
+    ],
+)  # fmt: skip
+def test_an_axis_that_occurs_twice(op: str, inputs: Any, attributes: Any) -> None:
+    weights = {name: np.asarray(value) for name, value in inputs.items()}
+    made = node(op, " ".join(["x", *inputs]), "y", **attributes)
+    refused([made], IMAGE, "axes = .*; expected each axis once", weights=weights)
+
+
 def test_ends_of_slices_may_be_far() -> None:
     far = np.array([(1 << 63) - 1], np.int64)
     weights = {"b": np.array([2], np.int64), "e": far, "a": np.array([1], np.int64)}

@@ -240,17 +240,6 @@ def test_a_batch_is_normalised_with_the_bits_of_onnx_runtime() -> None:
     np.testing.assert_array_equal(found, x * scale[:, None] + shift[:, None])
 
 
-@pytest.mark.parametrize("mode", ["linear", "cubic"])
-def test_a_long_axis_is_resized_as_exactly_as_its_numbers_allow(mode: str) -> None:
-    """Where the elements lie is not rounded to 32 bits: against the same numbers of 64."""
-    x = f32(1, 1, 3, 2)
-    resize = node("Resize", "x - - n", "y", mode=mode)
-    weights = {"n": np.array([1, 1, 5960, 2])}
-    found = ran([resize], {"x": x}, ["y"], weights=weights, opset=19)
-    truth = ran([resize], {"x": x.astype(np.float64)}, ["y"], weights=weights, opset=19)
-    np.testing.assert_allclose(found, truth, rtol=0, atol=4 * 2.0**-24 * np.abs(x).max())
-
-
 @pytest.mark.parametrize("dtype", [np.float16, bfloat16], ids=str)
 def test_what_lies_between_may_be_larger_than_floats_of_16_bits(dtype: Any) -> None:
     """Sums, squares and counts of more than 65504, whose quotients and roots are small again."""

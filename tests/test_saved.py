@@ -17,6 +17,7 @@ import pytest
 
 import mlc
 from mlc import saved
+from mlc.runtime.lapack import lapack_addresses
 
 ROOT = Path(__file__).parent.parent
 W = np.random.default_rng(0).standard_normal((16, 8))
@@ -198,6 +199,44 @@ def test_what_needs_numpys_library(tmp_path: Path) -> None:
     assert mlc.load(path)(a, b).tolist() == [0.5, 0.5, 0.5]
     with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
         mlc.load(path)(np.zeros((3, 3)), b)
+
+
+ALONE = """
+import sys
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("xdsl", "llvmlite"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Nothing())
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *a: None if name == "xdsl" else found(name, *a)
+import numpy as np
+import mlc
+if sys.argv[2:]:
+    import mlc.runtime.lapack
+    mlc.runtime.lapack.lapack_addresses = lambda: None
+solve = mlc.load(sys.argv[1])
+print(solve(np.eye(3) * 2, np.ones(3)).tolist())
+try:
+    solve(np.zeros((3, 3)), np.ones(3))
+except np.linalg.LinAlgError as error:
+    print(str(error).splitlines()[0])
+"""
+
+
+@pytest.mark.skipif(lapack_addresses() is None, reason="no loaded library has LAPACK")
+def test_lapack_where_no_compiler_is_installed(tmp_path: Path) -> None:
+    """NumPy would be asked through the compiler's packages; it is not where LAPACK is there."""
+    path = tmp_path / "solve.mlc"
+    mlc.compile(np.linalg.solve).lower(np.eye(3), np.ones(3)).compile().save(path)
+    command = [sys.executable, "-c", ALONE, str(path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("[0.5, 0.5, 0.5]\nSingular matrix")
+    command.append("no LAPACK")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "solve calls np.linalg, and no library of this process has LAPACK" in done.stderr
 
 
 def test_arguments_of_other_types(file: Path) -> None:

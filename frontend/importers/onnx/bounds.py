@@ -56,6 +56,9 @@ def check_axes(name: str, value: Any, rank: int, *, end: bool = False) -> None:
     """ValueError where axes are not those of an array; one without axes counts as one of one."""
     rank = max(rank, 1)
     check_between(name, value, -rank, rank if end else rank - 1)
+    places = [int(a) % rank for a in value] if isinstance(value, Sequence) else []
+    if len({*places}) < len(places):
+        raise ValueError(f"{name} = {list(value)}; expected each axis once")
 
 
 def check_split(parts: Sequence[Any], size: Any) -> None:

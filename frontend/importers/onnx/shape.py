@@ -145,8 +145,10 @@ def _slice(at: At, x: Array, starts: Array = None, ends: Array = None, axes: Arr
     last = at.get("ends") if ends is None else at.ints(ends, "ends")
     given = at.get("axes") if axes is None else at.ints(axes, "axes")
     by = [1] * len(first) if steps is None else at.ints(steps, "steps")
+    given = list(given or range(len(first)))
+    check_axes("axes", given, x.ndim)
     where = [slice(None)] * x.ndim
-    for a, begin, end, step in zip(given or range(len(first)), first, last, by, strict=True):
+    for a, begin, end, step in zip(given, first, last, by, strict=True):
         where[a] = _cut(x.shape[a], begin, end, step)
     return x[tuple(where)]
 
