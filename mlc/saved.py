@@ -238,9 +238,11 @@ def _load(path: Path, file: BinaryIO) -> Loaded:
     return Loaded(path, artifact, entry.builtin, captured, header.returned, texts)
 
 
-def _plain(fields: Mapping[str, object]) -> dict[str, object]:
+def _plain(fields: object) -> dict[str, object]:
     """Fields as JSON has them, of tuples."""
-    return {name: typed(value, ()) for name, value in fields.items()}
+    if not isinstance(fields, dict):
+        raise TypeError(f"there is {shown(fields)}, expected fields")
+    return {name: typed(value, ()) for name, value in cast("dict[str, object]", fields).items()}
 
 
 def _header(path: Path, file: BinaryIO) -> dict[str, Any]:

@@ -418,6 +418,26 @@ def test_headers_with_other_values_that_are_whole(file: Path, tmp_path: Path) ->
     assert all(str(path) in said and len(said) < 1000 for said in refused)
 
 
+def test_results_that_a_file_says_wrongly(tmp_path: Path) -> None:
+    path, x, rng = tmp_path / "f.mlc", np.array([1.0, -2.0, 3.0]), random.Random(2)
+    reloaded(found, path, x)
+    content, refused = path.read_bytes(), 0
+
+    def change(header: dict[str, Any]) -> None:
+        *way, last = rng.choice([x for x in places_of(header) if x[0] == "returned"])
+        for name in way:
+            header = header[name]
+        header[last] = rng.choice(VALUES)
+
+    for _ in range(150):
+        path.write_bytes(rewritten(content, change, 1))
+        try:
+            mlc.load(path)
+        except mlc.MlcError as error:
+            refused += str(path) in str(error)
+    assert refused > 75
+
+
 def test_texts_that_are_none(file: Path, tmp_path: Path) -> None:
     content, path = file.read_bytes(), tmp_path / "other.mlc"
     at: list[int] = []
