@@ -7,14 +7,13 @@ conditions under which it is run. A program does not look whether those stay wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.analysis.invariants import LoopRanges
 from mlc.dialects.dims import Dim
-from mlc.frontend.trace.python_ints import erase_unused
 from mlc.frontend.trace.trace import Trace
 
 MOST = 2**61
@@ -24,19 +23,15 @@ MOST_SIZES = 2**18
 
 def look_no_more(trace: Trace) -> None:
     """Of what lies between ends that 64 bits have, a program does not look whether it does."""
-    looks = {x: look for look, x in trace.ints.looked.items() if not look.uses}
+    wanted = {x for look, x in trace.ints.looked.items() if not look.uses}
     blocks = [trace.block, *(f.body.block for f in trace.private)]
-    found = _proven(blocks, looks.keys(), trace.symbols) if looks else []
-    for value in found:
-        look = looks[value].owner
-        del trace.ints.looked[looks[value]]
-        assert isinstance(look, Operation)
-        erase_unused(look)
+    if wanted:
+        trace.ints.look_no_more(_proven(blocks, wanted, trace.symbols))
 
 
 def _proven(
-    blocks: Sequence[Block], values: Iterable[SSAValue], sizes: Sequence[str]
-) -> list[SSAValue]:
+    blocks: Sequence[Block], wanted: Collection[SSAValue], sizes: Sequence[str]
+) -> set[SSAValue]:
     """Those of the values that are computed in the blocks and lie between such ends there."""
     ranges = LoopRanges()
     ops = list(chain.from_iterable(block.walk() for block in blocks))
@@ -46,8 +41,7 @@ def _proven(
     end = Dim.const(MOST)
     for name in sizes[:8]:
         end += Dim.symbol(name) * MOST_SIZES
-    wanted = set(values)
-    return [x for op in ops for x in op.results if x in wanted and _is_between(x, op, end, ranges)]
+    return {x for op in ops for x in op.results if x in wanted and _is_between(x, op, end, ranges)}
 
 
 def _is_between(value: SSAValue, op: Operation, end: Dim, ranges: LoopRanges) -> bool:

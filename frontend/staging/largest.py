@@ -24,7 +24,6 @@ from mlc.frontend.errors import SpecialiseSignal
 from mlc.frontend.staging.magnitudes import grown
 from mlc.frontend.trace.integer_rules import END, RULES, USUAL
 from mlc.frontend.trace.paths import Guard
-from mlc.frontend.trace.python_ints import erase_unused
 from mlc.frontend.trace.trace import Trace
 from mlc.lazy_dataclass import dataclass
 
@@ -90,16 +89,8 @@ def limited(trace: Trace) -> dict[str, int]:
         else:
             trace.assume(Dim.const(most) - Dim.symbol(name), f"{name} within {most}")
     if trace.ints.guarded:
-        _look_no_more(trace.ints.looked, within)
+        trace.ints.look_no_more({value for value, surely in within.items() if surely})
     return found
-
-
-def _look_no_more(looked: dict[SSAValue, SSAValue], within: Mapping[SSAValue, bool]) -> None:
-    """Of what stays within 64 bits as the arguments do, a program does not look whether it does."""
-    for look, value in list(looked.items()):
-        if within.get(value) and not look.uses and isinstance(look.owner, Operation):
-            del looked[look]
-            erase_unused(look.owner)
 
 
 def largest(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Container, Hashable, Mapping
 from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation, SSAValue
@@ -36,12 +36,19 @@ class PythonInts:
         # what the program looks at, by what ends the call where it has left 64 bits
         self.looked: dict[SSAValue, SSAValue] = {}
 
+    def look_no_more(self, within: Container[SSAValue]) -> None:
+        """Of what is within 64 bits, a program does not look whether it is."""
+        for look, value in list(self.looked.items()):
+            if value in within and not look.uses and isinstance(look.owner, Operation):
+                del self.looked[look]
+                _erase(look.owner)
 
-def erase_unused(op: Operation) -> None:
+
+def _erase(op: Operation) -> None:
     """An op whose results nobody uses, and what was computed for it alone."""
     operands = list(op.operands)
     op.detach()
     op.erase()
     for x in dict.fromkeys(operands):
         if not x.uses and isinstance(x.owner, TensorOp) and not x.owner.regions:
-            erase_unused(x.owner)
+            _erase(x.owner)
