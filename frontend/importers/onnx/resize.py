@@ -23,6 +23,9 @@ Known = np.ndarray[Any, Any]
 Line = tuple[int, Known, Any]
 """An axis, where each element of the result lies in it, and its factor."""
 
+REACH = {"nearest": 0.5, "linear": 1, "cubic": 2}
+"""`mode` -> how far from a place its neighbours lie."""
+
 PLACES: dict[str, Callable[..., Known]] = {
     "half_pixel": lambda line, factor, n, size: (line + 0.5) / factor - 0.5,
     "half_pixel_symmetric": lambda line, factor, n, size: (
@@ -106,7 +109,7 @@ class Axes:
         self.inside = bool(at.get("exclude_outside", 0))
         self.beyond = float(at.get("extrapolation_value", 0.0))
         for name, value, known in (
-            ("mode", mode, ("nearest", "linear", "cubic")), ("nearest_mode", nearest, [*ROUNDED]),
+            ("mode", mode, [*REACH]), ("nearest_mode", nearest, [*ROUNDED]),
             ("coordinate_transformation_mode", how, [*PLACES, "tf_crop_and_resize"]),
         ):  # fmt: skip
             if value not in known:
@@ -143,8 +146,7 @@ class Axes:
 
     def _neighbours(self, factor: float) -> int:
         """How many elements one of the result is summed from."""
-        reach = {"nearest": 0.5, "linear": 1, "cubic": 2}[self.mode]
-        return int(np.ceil(2 * reach / (min(factor, 1.0) if self.smooth else 1.0)))
+        return int(np.ceil(2 * REACH[self.mode] / (min(factor, 1.0) if self.smooth else 1.0)))
 
     def _resized(self, x: Array, lines: Sequence[Line], wide: type) -> Array:
         if self.mode == "nearest":
@@ -197,9 +199,8 @@ class Axes:
         """The same against aliasing: a smaller result has more neighbours, each with less."""
         left = np.ceil(places) - 1
         ratio = places.astype(np.float64) - left  # in (0, 1]
-        reach = 1 if self.mode == "linear" else 2
-        scale = min(float(factor), 1.0)
-        begin = int(np.floor(-reach / scale)) + 1
+        scale = min(factor, 1.0)
+        begin = int(np.floor(-REACH[self.mode] / scale)) + 1
         offsets = np.arange(begin, 2 - begin)
         apart = np.abs(scale * (offsets - ratio[:, None]))
         if self.mode == "linear":
