@@ -227,8 +227,7 @@ def _users_property(obj: Any, name: str) -> FunctionType | None:
     kind = class_of(obj)
     if of_librarys_class(obj):
         return None
-    owner = next((c for c in kind.__mro__ if name in c.__dict__), None)
-    found: Any = None if owner is None else owner.__dict__[name]
+    found = of_class(obj, name)
     getter = found.fget if class_of(found) is property else None
     if not isinstance(getter, FunctionType) or not is_users(getter):
         return None
