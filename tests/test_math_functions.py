@@ -122,8 +122,17 @@ def test_what_has_a_result_is_not_looked_at() -> None:
     def distances(a: Any, b: Any) -> Any:
         return math.sqrt(a * a + b * b) + math.log(1.0 + a * a) + math.log1p(abs(b))
 
-    text = mlc.compile(distances).lower(3.0, 2.0).text("plan")
-    assert "mlc.divisor" not in text
+    def of_trips(x: Any) -> Any:
+        total = 0.0
+        for i in range(len(x)):
+            total += math.log(1.0 + i) + math.sqrt(2.5 * i) + x[i] / (0.5 + i)
+        return total
+
+    for text in (
+        mlc.compile(distances).lower(3.0, 2.0).text("plan"),
+        mlc.compile(of_trips).lower(np.ones(9)).text("plan"),
+    ):
+        assert "mlc.divisor" not in text
 
 
 def test_looking_adds_no_results() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
@@ -189,9 +190,7 @@ class LoopRanges(Ranges):
         carried = [self._candidates(k, starts, trip, facts) for k in numbers]
         if isinstance(loop, WhileOp):
             trial = self._copy(loop)
-            symbols = trial._assume(loop, carried)
-            trial._add_limits(loop, symbols, carried, starts)
-            trial._add_steps(loop, symbols, carried, starts)
+            trial._add_limits(loop, trial._assume(loop, carried), carried, starts)
         for _ in range(ROUNDS):
             trial = self._copy(loop)
             symbols = trial._assume(loop, carried)
@@ -242,37 +241,20 @@ class LoopRanges(Ranges):
         carried: Sequence[_Carried],
         starts: dict[int, Dim],
     ) -> None:
-        """Ends that the test sets, one trip beyond."""
-        inside = {name for symbol in symbols for name in symbol.symbols()}
-        for fact in self._says(loop.test, True, self._compared):
-            for symbol, (k, lows, highs) in zip(symbols, carried, strict=True):
-                for sign, ends in ((1, highs), (-1, lows)):
-                    rest = fact + symbol * sign
-                    if not inside.isdisjoint(rest.symbols()):
-                        continue
-                    end = (rest + ONE) * sign
-                    room = (end - starts[k]) * sign
-                    if end not in ends and self.is_natural(room) and len(ends) < MOST_CARRIED:
-                        ends.append(end)
-
-    def _add_steps(
-        self,
-        loop: WhileOp,
-        symbols: Sequence[Dim],
-        carried: Sequence[_Carried],
-        starts: dict[int, Dim],
-    ) -> None:
-        """Ends that the test sets for what a trip makes: of 2 x + 2 where 2 x + 1 < n."""
+        """Ends that the test sets: one trip beyond, and of 2 x + 2 where 2 x + 1 < n."""
+        facts = self._says(loop.test, True, self._compared)
         inside = {name for symbol in symbols for name in symbol.symbols()}
         values = yield_of(loop.body.block).values
-        for fact in self._says(loop.test, True, self._compared):
-            for k, lows, highs in carried:
-                for sign, ends in ((1, highs), (-1, lows)):
-                    end = self._furthest(self.of(values[k]) * sign, inside) + fact
-                    if not inside.isdisjoint(end.symbols()) or len(ends) >= MOST_CARRIED:
-                        continue
-                    if end * sign not in ends and self.is_natural(end - starts[k] * sign):
-                        ends.append(end * sign)
+        sides = [(k, *side) for k, lows, highs in carried for side in ((1, highs), (-1, lows))]
+        beyond = [symbol * sign + ONE for symbol in symbols for sign in (1, -1)]
+        made = [self._furthest(self.of(values[k]) * sign, inside) for k, sign, _ in sides]
+        for reached, fact in product((beyond, made), facts):
+            for most, (k, sign, ends) in zip(reached, sides, strict=True):
+                end = most + fact
+                if not inside.isdisjoint(end.symbols()) or len(ends) >= MOST_CARRIED:
+                    continue
+                if end * sign not in ends and self.is_natural(end - starts[k] * sign):
+                    ends.append(end * sign)
 
     def _furthest(self, dim: Dim, numbers: set[str]) -> Dim:
         """A polynomial of some numbers that is nowhere below another one, if one is known."""

@@ -118,23 +118,40 @@ class Ranges:
             case ConvertOp() as op if element_dtype(op.x) is I64:
                 return op.dtype.is_inexact and self.is_not_zero(op.x)
             case AddOp() as op if op.dtype.kind == "float":
-                return _is_positive(value)
+                return self.is_positive(value)
             case _:
                 return element_dtype(value) is I64 and self._has_sign(value)
 
-    def is_positive(self, value: SSAValue) -> bool:
-        """Whether a float is known to be above 0, or NaN."""
-        op = value.owner
-        if isinstance(op, ConvertOp) and element_dtype(op.x) is I64:
-            return self.is_natural(self.of(op.x) - 1)
-        return _is_positive(value)
+    def is_positive(self, value: SSAValue, depth: int = SHALLOW) -> bool:
+        """Whether a float is above 0, or NaN: one that is, and what is not below 0 added to it."""
+        match value.owner:
+            case ConstantOp() as op:
+                return bool((op.array() > 0).all())
+            case ConvertOp() as op if element_dtype(op.x) is I64:
+                return self.is_natural(self.of(op.x) - 1)
+            case AddOp() as op if depth:
+                return any(
+                    self.is_positive(a, depth - 1) and self.is_not_negative(b, depth - 1)
+                    for a, b in ((op.lhs, op.rhs), (op.rhs, op.lhs))
+                )
+            case _:
+                return False
 
-    def is_not_negative(self, value: SSAValue) -> bool:
-        """Whether a float is known not to be below 0."""
-        op = value.owner
-        if isinstance(op, ConvertOp) and element_dtype(op.x) is I64:
-            return self.is_natural(self.of(op.x))
-        return _is_not_negative(value, SHALLOW)
+    def is_not_negative(self, value: SSAValue, depth: int = SHALLOW) -> bool:
+        """Whether a float is not below 0: squares, sizes and the like, and what is made of them."""
+        match value.owner:
+            case ConstantOp() as op:
+                return bool((op.array() >= 0).all())
+            case ConvertOp() as op if element_dtype(op.x) is I64:
+                return self.is_natural(self.of(op.x))
+            case AbsOp() | SqrtOp() | ExpOp():
+                return True
+            case MulOp() as op if op.lhs is op.rhs:
+                return True
+            case AddOp() | MulOp() as op if depth:
+                return all(self.is_not_negative(side, depth - 1) for side in op.operands)
+            case _:
+                return False
 
     def _has_sign(self, value: SSAValue) -> bool:
         found = self.of(value)
@@ -353,35 +370,6 @@ def linear_in(dim: Dim, name: str) -> tuple[Dim, Dim]:
         term = Dim(((others, coefficient),))
         factor, rest = (factor + term, rest) if count else (factor, rest + term)
     return factor, rest
-
-
-def _is_positive(x: SSAValue, depth: int = SHALLOW) -> bool:
-    """Whether a float is above 0, or NaN: a number that is, and what is not below 0 added to it."""
-    match x.owner:
-        case ConstantOp() as op:
-            return bool((op.array() > 0).all())
-        case AddOp() as op if depth:
-            sides = ((op.lhs, op.rhs), (op.rhs, op.lhs))
-            return any(
-                _is_positive(a, depth - 1) and _is_not_negative(b, depth - 1) for a, b in sides
-            )
-        case _:
-            return False
-
-
-def _is_not_negative(x: SSAValue, depth: int) -> bool:
-    """Whether a float is not below 0: squares, sizes and the like, and what is made of them."""
-    match x.owner:
-        case ConstantOp() as op:
-            return bool((op.array() >= 0).all())
-        case AbsOp() | SqrtOp() | ExpOp():
-            return True
-        case MulOp() as op if op.lhs is op.rhs:
-            return True
-        case AddOp() | MulOp() as op if depth:
-            return all(_is_not_negative(side, depth - 1) for side in op.operands)
-        case _:
-            return False
 
 
 def _is_natural(dim: Dim) -> bool:

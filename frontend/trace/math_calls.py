@@ -19,31 +19,14 @@ from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 
-
-def _below(x: Any, least: float) -> Any:
-    return x < least
-
-
-def _to(x: Any, last: float) -> Any:
-    return x <= last
-
-
-def _beyond(x: Any, most: float) -> Any:
-    return abs(x) > most
-
-
-def _from(x: Any, first: float) -> Any:
-    return abs(x) >= first
-
-
-_OUTSIDE: dict[str, tuple[Callable[[Any, float], Any], float]] = {
-    "sqrt": (_below, 0.0),
-    **dict.fromkeys(("log", "log2", "log10"), (_to, 0.0)),
-    "log1p": (_to, -1.0),
-    **dict.fromkeys(("sin", "cos", "tan"), (_from, math.inf)),
-    **dict.fromkeys(("asin", "acos"), (_beyond, 1.0)),
-    "acosh": (_below, 1.0),
-    "atanh": (_from, 1.0),
+_OUTSIDE: dict[str, Callable[[Any], Any]] = {
+    "sqrt": lambda x: x < 0.0,
+    **dict.fromkeys(("log", "log2", "log10"), lambda x: x <= 0.0),
+    "log1p": lambda x: x <= -1.0,
+    **dict.fromkeys(("sin", "cos", "tan"), lambda x: abs(x) >= math.inf),
+    **dict.fromkeys(("asin", "acos"), lambda x: abs(x) > 1.0),
+    "acosh": lambda x: x < 1.0,
+    "atanh": lambda x: abs(x) >= 1.0,
 }
 """Where functions of a float have no result."""
 _SURE: dict[str, Callable[[Ranges, SSAValue], bool]] = {
@@ -125,10 +108,10 @@ def _looked_at(name: str, fault: str | None, result: Any, operands: _Args) -> An
     if fault is None or not given:
         return result
     if name in _OUTSIDE:
-        sure, (outside, end) = _SURE.get(name), _OUTSIDE[name]
+        sure = _SURE.get(name)
         if sure is not None and sure(here().bound.ranges, given[0].value):
             return result
-        return _where_fine(names.logical_not(outside(given[0], end)), DOMAIN, result)
+        return _where_fine(names.logical_not(_OUTSIDE[name](given[0])), DOMAIN, result)
     if fault is DOMAIN:
         known = names.logical_not(names.isnan(result))
         known = reduce(names.logical_or, map(names.isnan, given), known)
@@ -195,28 +178,25 @@ def _ldexp(x: Any, n: Any) -> Any:
     return _float(_looked_at("ldexp", RANGE, _names().ldexp(operands[0], n), operands))
 
 
-def _of_integers(function: Any, args: _Args) -> bool:
-    """Whether all are integers; of others the function says what it expects."""
+def _check_integers(*args: Any) -> None:
+    """Raises as Python does where one of them is no integer."""
     kinds = ("int", "uint", "bool")
-    fine = [
-        isinstance(x, int | np.integer | SymbolicDim)
-        or (isinstance(x, Tracer) and not x.ndim and x.row.kind in kinds)
-        for x in args
-    ]
-    if not all(fine):
-        found = args[fine.index(False)]
-        name = f"numpy.{found.dtype}" if isinstance(found, Tracer) else type(found).__name__
-        raise TypeError(f"'{name}' object cannot be interpreted as an integer")
-    return True
+    for x in args:
+        traced = isinstance(x, Tracer)
+        if traced and not x.ndim and x.row.kind in kinds:
+            continue
+        if not isinstance(x, int | np.integer | SymbolicDim):
+            name = f"numpy.{x.dtype}" if traced else type(x).__name__
+            raise TypeError(f"'{name}' object cannot be interpreted as an integer")
 
 
 def _gcd(*args: Any) -> Any:
-    _of_integers(math.gcd, args)
+    _check_integers(*args)
     return _whole(reduce(_names().gcd, map(_int, args)))
 
 
 def _lcm(*args: Any) -> Any:
-    _of_integers(math.lcm, args)
+    _check_integers(*args)
     return reduce(_lcm_of_two, map(_int, args))
 
 
@@ -234,7 +214,7 @@ def _int(x: Any) -> Any:
 
 
 def _isqrt(n: Any) -> Any:
-    _of_integers(math.isqrt, (n,))
+    _check_integers(n)
     names, n = _names(), _int(n)
     n = names.maximum(_where_fine(n >= 0, DOMAIN, n), 0)
     root = names.astype(names.sqrt(_float(n)), np.int64)
@@ -243,7 +223,7 @@ def _isqrt(n: Any) -> Any:
 
 
 def _factorial(n: Any) -> Any:
-    _of_integers(math.factorial, (n,))
+    _check_integers(n)
     names, n = _names(), _int(n)
     n = _where_fine((n >= 0) & (n <= _MOST_FACTORIAL), TOO_LARGE, n)
     known = np.array([math.factorial(k) for k in range(_MOST_FACTORIAL + 1)])
@@ -274,7 +254,7 @@ _CALLS: dict[Any, Callable[..., Any]] = {
 }
 
 
-def math_of(function: Any, *args: Any, **kwargs: Any) -> Any:
+def _called(function: Any, args: _Args, kwargs: _Kwargs) -> Any:
     """A function of `math`, of numbers of the program perhaps."""
     given = [*args, *kwargs.values()]
     if function is math.dist:
@@ -282,10 +262,6 @@ def math_of(function: Any, *args: Any, **kwargs: Any) -> Any:
     if not any(isinstance(x, Tracer | SymbolicDim) for x in given):
         return function(*args, **kwargs)
     return _CALLS[function](*args, **kwargs)
-
-
-def _called(function: Any, args: _Args, kwargs: _Kwargs) -> Any:
-    return math_of(function, *args, **kwargs)
 
 
 FUNCTIONS: dict[Any, Any] = dict.fromkeys(_CALLS, _called)
