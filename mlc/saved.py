@@ -32,7 +32,7 @@ from mlc.fields import made, shown
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.features import FLAGS, lacking
 from mlc.runtime.jit import LoadError
-from mlc.runtime.returned import Returned
+from mlc.runtime.returned import Returned, check_apart
 from mlc.runtime.support import offer, support_digest
 from mlc.version import __version__
 
@@ -355,9 +355,13 @@ def _entry(artifact: Artifact, captured: int) -> Any:
 
 
 def _refuse(artifact: Artifact, captured: int) -> Callable[..., NoReturn]:
-    takes = wanted(artifact.signature, len(artifact.signature.args) - captured)
+    args = artifact.signature.args
+    takes = wanted(artifact.signature, len(args) - captured)
+    donated = [k for k, arg in enumerate(args) if arg.donated]
 
     def refuse(*given: object, **kwargs: object) -> NoReturn:
+        for k in donated:
+            check_apart(k, given)
         shown = given[: len(given) - captured]
         found = [
             f"{getattr(x, 'dtype', type(x).__name__)}{list(getattr(x, 'shape', ()))}" for x in shown
