@@ -362,11 +362,22 @@ def _refuse(artifact: Artifact, captured: int) -> Callable[..., NoReturn]:
     def refuse(*given: object, **kwargs: object) -> NoReturn:
         for k in donated:
             check_apart(k, given)
-        shown = given[: len(given) - captured]
-        found = [
-            f"{getattr(x, 'dtype', type(x).__name__)}{list(getattr(x, 'shape', ()))}" for x in shown
-        ]
+        found = [_described(x) for x in given[: len(given) - captured]]
         found += [f"{name}=…" for name in kwargs]
         raise TypeError(f"{artifact.name} takes {takes}, found ({', '.join(found)})")
 
     return refuse
+
+
+def _described(given: Any) -> str:
+    """An argument's type, with what keeps an array of the right one from being taken."""
+    import numpy as np
+
+    name = type(given).__name__
+    if not hasattr(given, "dtype") or isinstance(given, np.generic):
+        return name
+    found = f"{given.dtype}{list(given.shape)}"
+    if type(given) is np.ndarray:
+        found += "" if given.flags.c_contiguous else " strided"
+        found += "" if given.flags.writeable else " read-only"
+    return found

@@ -184,6 +184,8 @@ def test_arguments_of_other_types(file: Path) -> None:
         loaded(np.ones((2, 15)), np.array(0))
     with pytest.raises(TypeError, match="found"):
         loaded(np.ones((2, 16), np.float32), np.array(0))
+    with pytest.raises(TypeError, match=r"found \(float64\[2, 16\] strided, int64\)"):
+        loaded(np.ones((2, 32))[:, ::2], np.int64(0))
     with pytest.raises(ValueError, match="expected 'text' or 'json'"):
         loaded.explain("html")  # pyright: ignore[reportArgumentType]
     assert json.loads(loaded.explain("json"))["name"] == "layer"
