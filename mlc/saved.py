@@ -32,7 +32,7 @@ from mlc.fields import made, shown
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.features import FLAGS, lacking
 from mlc.runtime.jit import LoadError
-from mlc.runtime.returned import Returned
+from mlc.runtime.returned import Returned, check_apart
 from mlc.runtime.support import offer, support_digest
 from mlc.version import __version__
 
@@ -355,14 +355,29 @@ def _entry(artifact: Artifact, captured: int) -> Any:
 
 
 def _refuse(artifact: Artifact, captured: int) -> Callable[..., NoReturn]:
-    takes = wanted(artifact.signature, len(artifact.signature.args) - captured)
+    args = artifact.signature.args
+    takes = wanted(artifact.signature, len(args) - captured)
+    donated = [k for k, arg in enumerate(args) if arg.donated]
 
     def refuse(*given: object, **kwargs: object) -> NoReturn:
-        shown = given[: len(given) - captured]
-        found = [
-            f"{getattr(x, 'dtype', type(x).__name__)}{list(getattr(x, 'shape', ()))}" for x in shown
-        ]
+        for k in donated:
+            check_apart(k, given)
+        found = [_described(x) for x in given[: len(given) - captured]]
         found += [f"{name}=…" for name in kwargs]
         raise TypeError(f"{artifact.name} takes {takes}, found ({', '.join(found)})")
 
     return refuse
+
+
+def _described(given: Any) -> str:
+    """An argument's type, with what keeps an array of the right one from being taken."""
+    import numpy as np
+
+    name = type(given).__name__
+    if not hasattr(given, "dtype") or isinstance(given, np.generic):
+        return name
+    found = f"{given.dtype}{list(given.shape)}"
+    if type(given) is np.ndarray:
+        found += "" if given.flags.c_contiguous else " strided"
+        found += "" if given.flags.writeable else " read-only"
+    return found

@@ -73,7 +73,7 @@ class Returned:
     def check(self, signature: EntrySignature) -> None:
         """ValueError where it is not of such an entry."""
         results, (first, end) = len(signature.results), self.stored
-        places = [0 if self.error is None else self.error, *(x for x, _ in self.written)]
+        places = [*(() if self.error is None else (self.error,)), *(x for x, _ in self.written)]
         places += [x for number, axes in self.counted for x in (number, *axes) if x is not None]
         right = all(0 <= x < results for x in places) and 0 <= self.own <= first <= end <= results
         given = all(0 <= x < len(signature.args) for _, x in self.written)
@@ -86,9 +86,11 @@ class Returned:
         what the function raises.
         """
         values = counted(results, dict(self.counted)) if self.counted else list(results)
-        for number, argument in self.written:
-            if values[number] is not arguments[argument]:
-                np.copyto(arguments[argument], values[number])
+        copied = [(k, x) for x, k in self.written if values[x] is not arguments[k]]
+        for k, _ in copied:
+            check_apart(k, arguments)
+        for k, number in copied:
+            np.copyto(arguments[k], values[number])
         if self.error is not None and (number := int(values[self.error])):
             _throw(*self.faults[number - 1])
         found = _made(self.part, iter(values))
@@ -96,13 +98,25 @@ class Returned:
         return (found, *values[first:end]) if end > first else found
 
 
+def check_apart(written: int, arguments: Sequence[Any]) -> None:
+    """MlcError where an array that a function writes to shares memory with another argument."""
+    arrays = {k: x for k, x in enumerate(arguments) if type(x) is np.ndarray}
+    target = arrays.pop(written, None)
+    for k, other in arrays.items():
+        if target is not None and np.may_share_memory(target, other):
+            raise MlcError(
+                f"argument {written}, which is written, shares memory with argument {k};"
+                " pass a copy of one of them"
+            )
+
+
 def _throw(name: str, says: str, file: str, line: int) -> NoReturn:
-    """Raises an error; as an MlcError, if its class is not one of Python's."""
+    """Raises an error of one of Python's classes; another is an MlcError."""
     kind = getattr(builtins, name, None)
     where = f"\n  {file}:{line}" if file else ""
     if isinstance(kind, type) and issubclass(kind, Exception):
         raise kind(f"{says}{where}")
-    raise MlcError(f"{name}: {says}{where}")
+    raise MlcError(f"{says}{where}")
 
 
 def _takes(part: Part) -> int:

@@ -18,6 +18,7 @@ import pytest
 import mlc
 from mlc import saved
 from mlc.runtime.lapack import lapack_addresses
+from tests.test_saved_results import found, reloaded
 
 ROOT = Path(__file__).parent.parent
 W = np.random.default_rng(0).standard_normal((16, 8))
@@ -88,71 +89,6 @@ def test_results_in_place_numbers_and_threads(tmp_path: Path) -> None:
     assert loaded(w, g) is w
     assert (w == 0).all()
     assert [arg.donated for arg in loaded.signature.args] == [True, False]
-
-
-def found(x: Any) -> Any:
-    return x[x > 0], {"n": (len(x), None), 2: [np.float32(3), int(x[0])]}
-
-
-def spread(x: Any) -> Any:
-    x[::2] += 1
-    return x.sum()
-
-
-def careful(x: Any) -> Any:
-    if x[0] < 0:
-        raise KeyError("below")
-    if x[1] < 0:
-        raise ZeroDivisionError(f"found {x[1]}")
-    return x * 2
-
-
-class Counter:
-    def __init__(self) -> None:
-        self.n = np.zeros(3)
-
-
-def counts(counter: Counter, x: Any) -> Any:
-    counter.n = counter.n + x
-    return x.sum()
-
-
-def reloaded(f: Callable[..., Any], path: Path, *args: Any) -> saved.Loaded:
-    mlc.compile(f).lower(*args).compile().save(path)
-    return mlc.load(path)
-
-
-def test_results_are_those_of_the_function(tmp_path: Path) -> None:
-    """Containers, numbers of Python's, arrays of as many elements as there are, stores, errors."""
-    path, x = tmp_path / "f.mlc", np.array([1.0, -2.0, 3.0])
-    assert repr(reloaded(found, path, x)(x)) == repr(found(x))
-    y, z = x.copy(), x.copy()
-    assert repr(reloaded(spread, path, x)(y)) == repr(spread(z))
-    assert y.tolist() == z.tolist() == [2, -2, 4]
-    total, n = reloaded(counts, path, Counter(), x)(x)
-    assert (total, n.tolist()) == (2, [1, -2, 3])
-    again = reloaded(careful, path, x)
-    assert again(np.ones(3)).tolist() == [2, 2, 2]
-    with pytest.raises(KeyError, match=r"below.*test_saved.py:\d+"):
-        again(-np.ones(3))
-    with pytest.raises(ZeroDivisionError, match="no text with the values"):
-        again(x)
-
-
-def test_what_needs_python_is_not_saved(tmp_path: Path) -> None:
-    def told(x: Any) -> Any:
-        print(x.sum())
-        return x
-
-    def named(x: Any) -> Any:
-        return x, f"{x.sum()}"
-
-    path = tmp_path / "f.mlc"
-    with pytest.raises(mlc.MlcError, match=r"told prints, or calls Python, .* cannot"):
-        reloaded(told, path, np.ones(3))
-    with pytest.raises(mlc.MlcError, match="named returns what Python makes of its results"):
-        reloaded(named, path, np.ones(3))
-    assert not path.exists()
 
 
 NARROW = """
@@ -248,6 +184,8 @@ def test_arguments_of_other_types(file: Path) -> None:
         loaded(np.ones((2, 15)), np.array(0))
     with pytest.raises(TypeError, match="found"):
         loaded(np.ones((2, 16), np.float32), np.array(0))
+    with pytest.raises(TypeError, match=r"found \(float64\[2, 16\] strided, int64\)"):
+        loaded(np.ones((2, 32))[:, ::2], np.int64(0))
     with pytest.raises(ValueError, match="expected 'text' or 'json'"):
         loaded.explain("html")  # pyright: ignore[reportArgumentType]
     assert json.loads(loaded.explain("json"))["name"] == "layer"

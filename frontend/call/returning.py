@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import builtins
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.errors import MlcError
+from mlc.dialects.signature import ResultSpec
 from mlc.frontend.call.program import Program, ResultLeaf
 from mlc.frontend.trace.containers import Leaf, Structure
 from mlc.frontend.trace.deferred import Found
@@ -27,10 +30,13 @@ def returned_of(program: Program) -> Returned | None:
     outcome, stores = program.outcome, program.stores
     if program.tells:
         raise _refused(program, "prints, or calls Python, while it runs")
+    if program.catches:
+        raise _refused(program, "catches errors that end a call, which Python then runs")
     own = sum(leaf.takes for leaf in program.results)
     arrays = () if stores is None else stores.arrays
     end = own + (0 if stores is None else stores.count)
     last = end + (0 if outcome is None else outcome.results)
+    beside = program.signature.results[end + 1 : last]  # behind the error: what it says
     written = [
         (own + k, len(program.inputs) + program.hidden.index(x)) for k, x in enumerate(arrays)
     ]
@@ -40,7 +46,7 @@ def returned_of(program: Program) -> Returned | None:
         own=own,
         stored=(own + len(arrays), end),
         error=end if outcome is not None and outcome.raises else None,
-        faults=() if outcome is None else tuple(_faults(outcome)),
+        faults=() if outcome is None else tuple(_faults(outcome, beside)),
         written=tuple(written),
         counted=tuple(program.counted.items()),
     )
@@ -83,15 +89,42 @@ def _leaf(program: Program, leaf: ResultLeaf) -> Part:
     return ("scalar", array.dtype.str, array.tobytes().hex())
 
 
-def _faults(outcome: Outcome) -> Iterator[tuple[str, str, str, int]]:
-    """The errors that it raises; of a text that values are in, a file knows the class alone."""
+def _faults(outcome: Outcome, said: Sequence[ResultSpec]) -> Iterator[tuple[str, str, str, int]]:
+    """
+    The errors that it raises; of a text that values are in, a file knows the class alone. `said`:
+    the results with those values.
+    """
+    zeros = [
+        np.zeros([dim.constant or 1 for dim in x.shape], named_dtype(x.dtype).numpy)[()]
+        for x in said
+    ]
     for recipe, site, slots in outcome.faults:
         error: Any = RuntimeError
         with suppress(Exception):  # a text may be such as no zeros fit
-            error = recipe.make(Found(np.int64(0) for _ in slots))[0]
+            error = recipe.make(Found(zeros[slot] for slot in slots))[0]
         kind = error if isinstance(error, type) else type(error)
-        says = "the file has no text with the values of this error" if slots else str(error)
+        says = "the file has no text with the values of this error" if slots else _text(error)
         if error is kind:
             says = ""
+        base = next(filter(_is_pythons, kind.__mro__), Exception)
+        if base is not kind:  # what catches its base catches it
+            says = f"{kind.__name__}: {says}"
+        name = "MlcError" if base is Exception is not kind else base.__name__
         file, line = ("", 0) if site is None else (site.filename, site.line)
-        yield kind.__name__, says, file, line
+        yield name, says, file, line
+
+
+def _text(error: Any) -> str:
+    """What it is made of: KeyError says that in quotes."""
+    return BaseException.__str__(error) if isinstance(error, KeyError) else str(error)
+
+
+def _is_pythons(kind: type) -> bool:
+    """Whether it is a class of Python's own errors, which are made of a text."""
+    if not issubclass(kind, Exception) or getattr(builtins, kind.__name__, None) is not kind:
+        return False
+    try:
+        kind("")
+    except TypeError:
+        return False
+    return True
