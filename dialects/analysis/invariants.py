@@ -189,8 +189,10 @@ class LoopRanges(Ranges):
         facts = self.facts(loop)
         carried = [self._candidates(k, starts, trip, facts) for k in numbers]
         if isinstance(loop, WhileOp):
+            for value in _from_outside(loop):
+                self.of(value)
             trial = self._copy(loop)
-            trial._add_limits(loop, trial._assume(loop, carried), carried, starts)
+            trial._add_limits(loop, trial._assume(loop, carried), carried, starts, self)
         for _ in range(ROUNDS):
             trial = self._copy(loop)
             symbols = trial._assume(loop, carried)
@@ -240,8 +242,12 @@ class LoopRanges(Ranges):
         symbols: Sequence[Dim],
         carried: Sequence[_Carried],
         starts: dict[int, Dim],
+        before: LoopRanges,
     ) -> None:
-        """Ends that the test sets: one trip beyond, and of 2 x + 2 where 2 x + 1 < n."""
+        """
+        Ends that the test sets: one trip beyond, and of 2 x + 2 where 2 x + 1 < n. They are made of
+        numbers from before the loop: those of its trips are others in each trial.
+        """
         facts = self._says(loop.test, True, self._compared)
         inside = {name for symbol in symbols for name in symbol.symbols()}
         values = yield_of(loop.body.block).values
@@ -251,7 +257,8 @@ class LoopRanges(Ranges):
         for reached, fact in product((beyond, made), facts):
             for most, (k, sign, ends) in zip(reached, sides, strict=True):
                 end = most + fact
-                if not inside.isdisjoint(end.symbols()) or len(ends) >= MOST_CARRIED:
+                ours = end.symbols() & self._numbers.keys() <= before._numbers.keys()
+                if not ours or len(ends) >= MOST_CARRIED:
                     continue
                 if end * sign not in ends and self.is_natural(end - starts[k] * sign):
                     ends.append(end * sign)
@@ -297,6 +304,15 @@ class LoopRanges(Ranges):
                 highs.clear()
                 kept = False
         return kept
+
+
+def _from_outside(loop: WhileOp) -> list[SSAValue]:
+    """The integers that a loop reads and does not make."""
+    blocks = [block for op in loop.walk() for region in op.regions for block in region.blocks]
+    own: set[SSAValue] = {x for block in blocks for x in block.args}
+    own.update(x for block in blocks for op in block.ops for x in op.results)
+    read = dict.fromkeys(x for op in loop.walk() for x in op.operands)
+    return [x for x in read if x not in own and _is_integer(x)]
 
 
 def _replaced(dim: Dim, number: Dim, by: Dim) -> Dim:

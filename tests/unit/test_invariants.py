@@ -74,6 +74,20 @@ def test_it_is_what_python_does(function: Callable[..., Any]) -> None:
         np.testing.assert_array_equal(mine, other)
 
 
+def towards_its_own_end(a: Any, x: Any) -> Any:
+    k, s, t = 0, 0.0, 0
+    while k < np.minimum(k + 3, np.maximum(a[t], 2)):
+        s = s * 3 + x[np.minimum(np.maximum(k - 2, a[t]), len(x) - 1)]
+        k += 1
+    return s, k
+
+
+def test_a_test_whose_end_is_made_of_what_it_asks() -> None:
+    """An end that names a number of the trip itself is none: it was followed without end."""
+    a, x = np.array([5, 6, 7]), np.arange(10.0)
+    assert mlc.compile(towards_its_own_end)(a, x) == towards_its_own_end(a, x)
+
+
 def beyond_the_last(x: Any) -> Any:
     k = 0
     for i in range(len(x)):
