@@ -211,9 +211,9 @@ def _load(path: Path, file: BinaryIO) -> Loaded:
     said = _header(path, file)
     artifact_said, sections_said = said.pop("artifact", None), said.pop("sections", ())
     returned = said.pop("returned", None)
-    plain = _plain(said)
+    plain = _fields(said)
     plain["sections"] = tuple(made(Section, each) for each in sections_said)
-    plain["returned"] = None if returned is None else made(Returned, _plain(returned))
+    plain["returned"] = None if returned is None else made(Returned, _fields(returned))
     header = made(Header, plain)
     sections = _sections(path, header, file)
     _check_machine(path, header)
@@ -238,7 +238,7 @@ def _load(path: Path, file: BinaryIO) -> Loaded:
     return Loaded(path, artifact, entry.builtin, captured, header.returned, texts)
 
 
-def _plain(fields: object) -> dict[str, object]:
+def _fields(fields: object) -> dict[str, object]:
     """Fields as JSON has them, of tuples."""
     if not isinstance(fields, dict):
         raise TypeError(f"there is {shown(fields)}, expected fields")

@@ -116,14 +116,20 @@ class Lowered(Stage):
     def next(self) -> Assembled:
         """Its code, compiled."""
         artifact = build(self.module, self._program, Report(), fresh=False)
-        return Assembled(artifact, self._program, self.captured, self.returned)
+        return Assembled(self._program, self.captured, self.returned, artifact)
 
 
 class Assembled(Stage):
     """The code as bytes, beside the program that it is of."""
 
-    def __init__(self, artifact: Artifact, *others: Any) -> None:
-        super().__init__(*others)
+    def __init__(
+        self,
+        program: Levels,
+        captured: Sequence[NDArray[Any]],
+        returned: Callable[[], Returned | None],
+        artifact: Artifact,
+    ) -> None:
+        super().__init__(program, captured, returned)
         self.artifact = artifact
 
     def __str__(self) -> str:

@@ -332,17 +332,22 @@ def places_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [*((*at, x) for x in names), *(place for found in more for place in found)]
 
 
-def test_headers_with_other_values_that_are_whole(file: Path, tmp_path: Path) -> None:
-    """As who writes such files wrongly would write them: the digests are right."""
-    content, rng, path = file.read_bytes(), random.Random(1), tmp_path / "other.mlc"
-    refused: list[str] = []
+def another_value(rng: random.Random, part: str = "") -> Callable[[dict[str, Any]], None]:
+    """A change of one value of a header, or of a part of it."""
 
     def change(header: dict[str, Any]) -> None:
-        *way, last = rng.choice(places_of(header))
+        *way, last = rng.choice([x for x in places_of(header) if part in ("", x[0])])
         for name in way:
             header = header[name]
         header[last] = rng.choice(VALUES)
 
+    return change
+
+
+def test_headers_with_other_values_that_are_whole(file: Path, tmp_path: Path) -> None:
+    """As who writes such files wrongly would write them: the digests are right."""
+    content, change, path = file.read_bytes(), another_value(random.Random(1)), tmp_path / "o.mlc"
+    refused: list[str] = []
     for _ in range(200):
         path.write_bytes(rewritten(content, change, 1))
         try:
@@ -357,16 +362,9 @@ def test_headers_with_other_values_that_are_whole(file: Path, tmp_path: Path) ->
 
 
 def test_results_that_a_file_says_wrongly(tmp_path: Path) -> None:
-    path, x, rng = tmp_path / "f.mlc", np.array([1.0, -2.0, 3.0]), random.Random(2)
-    reloaded(found, path, x)
+    path, change = tmp_path / "f.mlc", another_value(random.Random(2), "returned")
+    reloaded(found, path, np.array([1.0, -2.0, 3.0]))
     content, refused = path.read_bytes(), 0
-
-    def change(header: dict[str, Any]) -> None:
-        *way, last = rng.choice([x for x in places_of(header) if x[0] == "returned"])
-        for name in way:
-            header = header[name]
-        header[last] = rng.choice(VALUES)
-
     for _ in range(150):
         path.write_bytes(rewritten(content, change, 1))
         try:
