@@ -1,8 +1,10 @@
 """
-Divisions of what a product gives or takes are those of what is smaller.
+Divisions of what a product gives or takes are those of what is smaller, and a constant that a
+factor is multiplied by is the result's.
 
 Weights of a softmax are divided by the sums of their rows, each of them, and so are the cotangents
 of all scores; a product with them may be divided in their place, or what they are multiplied with.
+`1.5 * a @ b` copies a before the product; what follows a product is computed where its sums are.
 SOURCE: Dao et al., FlashAttention, arXiv 2205.14135, 2022, appendix B.
 """
 
@@ -10,23 +12,28 @@ from __future__ import annotations
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import shape_of, tensor_type
-from mlc.dialects.tensor.elementwise import DivOp
+from mlc.dialects.tensor.elementwise import DivOp, MulOp
 from mlc.dialects.tensor.letters import ALPHABET, split_one
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import Array, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import stored_bytes
+from mlc.passes.tensor.constants import splat, splat_constant
 from mlc.passes.tensor.exchange_sums import named, products_of, unit_root
 from mlc.passes.tensor.rules import Rewrite, Rules
 
 RULES = Rules()
 SMALLER = 2
 """So many times as small is what is divided instead: the division may need a kernel of its own."""
+LARGER = 4
+"""So many times as large as the factor may results be that a constant multiplies instead."""
+MOST_SCALE = 2.0**10
+"""Of such a constant and of its inverse: sums come no nearer to the ends of the range than that."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +43,12 @@ class DivideFactorsPass(ModulePass):
     contract "ij,ic->jc" (e / l_i), d  ->  contract "ij,ic->jc" e, (d / l_i)
     (contract "ic,jc->ij" d, v) / l_i  ->  contract "ic,jc->ij" (d / l_i), v
 
-    where fewer elements are divided. Terms are rounded as often, elsewhere: not with strict
-    numerics, and floats of 32 or 64 bits.
+    where fewer elements are divided, and
+
+    contract "ij,jk->ik" (c a), b  ->  c (contract "ij,jk->ik" a, b)
+
+    where nothing computes a. Terms are rounded as often, elsewhere: not with strict numerics, and
+    floats of 32 or 64 bits.
     """
 
     name = "mlc-divide-factors"
@@ -127,6 +138,41 @@ def factor_divided(op: ContractOp, b: Rewrite) -> SSAValue | None:
             operands[1 - k] = divisor.of(b, operands[1 - k], words[1 - k])
             return b(ContractOp, *operands, letters=op.letters)
         return divisor.of(b, b(ContractOp, *operands, letters=op.letters), result)
+    return None
+
+
+@RULES.on(ContractOp, numerics="standard")
+def factor_scaled(op: ContractOp, b: Rewrite) -> SSAValue | None:
+    """(c x) y  ->  c (x y), where all who read c x are products"""
+    for k, operand in enumerate(op.operands):
+        multiplied = unit_root(operand).owner
+        found = _scaled(multiplied) if isinstance(multiplied, MulOp) else None
+        if found is None:
+            continue
+        x, scale = found
+        operands = list(op.operands)
+        operands[k] = _like(b, x, operand)
+        product = b(ContractOp, *operands, letters=op.letters)
+        return b(MulOp, product, splat_constant(b, scale, op.dtype, op.shape))
+    return None
+
+
+def _scaled(op: MulOp) -> tuple[SSAValue, Array] | None:
+    """What is multiplied by a constant for products alone, though nobody computes it; and that."""
+    if op.dtype.kind != "float" or op.dtype.bytes <= 2:
+        return None
+    for x, y in (op.operands, reversed(op.operands)):
+        scale = splat(y)
+        if scale is None or not 1 / MOST_SCALE <= abs(scale) <= MOST_SCALE:
+            continue
+        readers = list(products_of(op.result))
+        alone = len(readers) == _uses(op.result) and all(
+            unit_root(product.operands[k]) is op.result for k, product in readers
+        )
+        size = stored_bytes(op.result.type)
+        few = all(stored_bytes(p.result.type) <= LARGER * size for _, p in readers)
+        given = isinstance(x, BlockArgument) or isinstance(x.owner, ContractOp)
+        return (x, scale) if alone and few and given else None
     return None
 
 

@@ -4,18 +4,27 @@ Words that say how the product is computed and what happens at its edges: `via`,
 ```
 via(fma), edge(m, clamp), prefetch(b, 2)    ->    dot … via fma clamp(m) prefetch(0, 2)
 prefetch(c)    ->    prefetch %y[%m + m, %n + n] as "mn" write : frag<6x64xf32>; dot …
+               and   prefetch %c[%m + m, %n + n] as "mn" : frag<6x64xf32>, of each element that
+                     what follows reads at the place of its own sum
 ```
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i64
+from collections.abc import Iterator
 
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.ir import Operation
+
+from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target.intrinsics import INTRINSICS
+from mlc.dialects.tile.control import INDEX
+from mlc.dialects.tile.element import MapOp, ReadOp
+from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter, letters_in, renamed
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.memory import LoadOp, PrefetchOp, StoreOp
-from mlc.dialects.tile.types import FragType, ViewType, frag_of, view_of
+from mlc.dialects.tile.types import FragType, ViewType, frag_of, frag_type, view_of
 from mlc.dialects.tile.words import Edge, Prefetch, Via
 from mlc.passes.tile.cut import axes_of, dot_of, tile_of
 from mlc.passes.tile.panels import as_given, forget
@@ -51,8 +60,9 @@ def prefetch(kernel: KernelOp, word: Prefetch) -> None:
 
 def ask_for_sums(kernel: KernelOp) -> None:
     """
-    Asks in front of the product for the lines where its sums wait, or are stored: with a few
-    columns, they are no stream, and the processor can begin to fetch them while it multiplies.
+    Asks in front of the product for the lines where its sums wait, or are stored, and for those
+    that are read beside them: with a few columns, they are no stream, and the processor can begin
+    to fetch them while it multiplies.
     """
     if kernel.attributes.pop(ASKED, None) is None:
         return
@@ -65,10 +75,43 @@ def ask_for_sums(kernel: KernelOp) -> None:
     axes = None if place.axes is None else place.axes.data
     tile = frag_of(place.result if isinstance(place, LoadOp) else place.value)
     asked = PrefetchOp.of(place.view, place.at, place.positions, tile, axes=axes, write=True)
-    asked.location = dot.location
     block = dot.parent
     assert block is not None
-    block.insert_op_before(asked, ops[0])
+    for op in (asked, *_read_beside(ops, axes_of(dot), kind)):
+        op.location = dot.location
+        block.insert_op_before(op, ops[0])
+
+
+def _read_beside(ops: list[Operation], axes: str, kind: FragType) -> Iterator[PrefetchOp]:
+    """The lines of what is read for each sum at its own place, along memory as sums are."""
+    for op in ops:
+        if not isinstance(op, MapOp) or not op.starts or frag_of(op.outs[0]).dims != kind.dims:
+            continue
+        for read in op.body.block.ops:
+            positions = Positions()
+            at = _subscripts(read, op, axes, positions) if isinstance(read, ReadOp) else None
+            if at is None or letters_in(at) != frozenset(axes):
+                continue
+            if axes[-1] not in letters_in([at[-1] - letter(axes[-1])]):
+                tile = frag_type(view_of(read.view).element, kind.shape)
+                where = ExpressionsAttr.of(at)
+                yield PrefetchOp.of(read.view, where, positions.values, tile, axes=axes)
+
+
+def _subscripts(read: ReadOp, op: MapOp, axes: str, positions: Positions) -> tuple[Dim, ...] | None:
+    """Where a tile's elements read, in its letters; None where that is computed for each."""
+    atoms: dict[str, Dim] = {}
+    places = list(op.body.block.args[len(op.inputs) :])
+    for k, value in enumerate(read.positions):
+        if value in places:
+            axis = places.index(value)
+            (start,) = positions.moved(op.starts.data[axis].data, op.positions)
+            atoms[f"%{k}"] = start + letter(axes[axis])
+        elif value.type == INDEX:
+            atoms[f"%{k}"] = positions.of(value)
+        else:
+            return None
+    return tuple(renamed(dim, atoms) for dim in read.at.data)
 
 
 def _is_of(op: LoadOp | StoreOp, kind: FragType) -> bool:

@@ -84,3 +84,48 @@ func.func @none(%x: tensor<2x0xf32>, %y: tensor<2x0xf32>, %l: tensor<0xf32>) -> 
   %s = mlc.contract "kj,kj->j" %x, %q : tensor<2x0xf32>, tensor<2x0xf32> -> tensor<0xf32>
   func.return %s : tensor<0xf32>
 }
+
+// -----
+
+// A constant multiplies the result, also behind the next product, and of two factors both.
+// CHECK-LABEL: @scaled
+// CHECK-NEXT:  %[[P:.*]] = mlc.contract "ij,jk->ik" %a, %b
+// CHECK-NEXT:  %[[Q:.*]] = mlc.contract "ij,jk->ik" %[[P]], %c
+// CHECK-NEXT:  %[[S:.*]] = mlc.constant dense<1.500000e+00> : tensor<8x24xf32>
+// CHECK-NEXT:  mlc.mul %[[Q]], %[[S]] : tensor<8x24xf32>
+// CHECK:       %[[R:.*]] = mlc.contract "ij,ik->jk" %a, %a
+// CHECK-COUNT-2: mlc.mul {{.*}} : tensor<16x16xf32>
+func.func @scaled(%a: tensor<8x16xf32>, %b: tensor<16x12xf32>, %c: tensor<12x24xf32>) -> (tensor<8x24xf32>, tensor<16x16xf32>) {
+  %s = mlc.constant dense<1.5> : tensor<8x16xf32>
+  %x = mlc.mul %a, %s : tensor<8x16xf32>
+  %p = mlc.contract "ij,jk->ik" %x, %b : tensor<8x16xf32>, tensor<16x12xf32> -> tensor<8x12xf32>
+  %q = mlc.contract "ij,jk->ik" %p, %c : tensor<8x12xf32>, tensor<12x24xf32> -> tensor<8x24xf32>
+  %g = mlc.contract "ij,ik->jk" %x, %x : tensor<8x16xf32>, tensor<8x16xf32> -> tensor<16x16xf32>
+  func.return %q, %g : tensor<8x24xf32>, tensor<16x16xf32>
+}
+
+// -----
+
+// Products that are wanted besides stay, those of what is computed in any case, of far numbers, narrow ones, and where
+// many more would be multiplied.
+// CHECK-LABEL: @unscaled
+// CHECK-COUNT-5: mlc.mul
+// CHECK-NOT:   mlc.mul
+func.func @unscaled(%a: tensor<8x16xf32>, %h: tensor<8x16xf16>, %b: tensor<16x12xf32>, %n: tensor<16x12xf16>, %w: tensor<16x128xf32>) -> (tensor<8x16xf32>, tensor<8x12xf32>, tensor<8x12xf32>, tensor<8x12xf32>, tensor<8x12xf16>, tensor<8x128xf32>) {
+  %s = mlc.constant dense<1.5> : tensor<8x16xf32>
+  %x = mlc.mul %a, %s : tensor<8x16xf32>
+  %p = mlc.contract "ij,jk->ik" %x, %b : tensor<8x16xf32>, tensor<16x12xf32> -> tensor<8x12xf32>
+  %e = mlc.exp %a : tensor<8x16xf32>
+  %y = mlc.mul %e, %s : tensor<8x16xf32>
+  %q = mlc.contract "ij,jk->ik" %y, %b : tensor<8x16xf32>, tensor<16x12xf32> -> tensor<8x12xf32>
+  %t = mlc.constant dense<1.0e-20> : tensor<8x16xf32>
+  %z = mlc.mul %a, %t : tensor<8x16xf32>
+  %r = mlc.contract "ij,jk->ik" %z, %b : tensor<8x16xf32>, tensor<16x12xf32> -> tensor<8x12xf32>
+  %u = mlc.constant dense<1.5> : tensor<8x16xf16>
+  %v = mlc.mul %h, %u : tensor<8x16xf16>
+  %o = mlc.contract "ij,jk->ik" %v, %n : tensor<8x16xf16>, tensor<16x12xf16> -> tensor<8x12xf16>
+  %d = mlc.constant dense<2.5> : tensor<8x16xf32>
+  %f = mlc.mul %a, %d : tensor<8x16xf32>
+  %m = mlc.contract "ij,jk->ik" %f, %w : tensor<8x16xf32>, tensor<16x128xf32> -> tensor<8x128xf32>
+  func.return %x, %p, %q, %r, %o, %m : tensor<8x16xf32>, tensor<8x12xf32>, tensor<8x12xf32>, tensor<8x12xf32>, tensor<8x12xf16>, tensor<8x128xf32>
+}

@@ -271,3 +271,25 @@ mlc_tile.kernel @wide(%x: !mlc_tile.view<8x8xf32>, %w: !mlc_tile.view<8x"N"xf32>
 // CHECK: tiles: words cut programs with one product; none has 0
 mlc_tile.kernel @none(%x: !mlc_tile.view<8xf32>) -> () attributes {schedule = #mlc.schedule<[via(fma)]>} {
 }
+
+// -----
+
+// prefetch(c): what is read beside each sum is asked for as well, along rows; a bias and a transposed read are not.
+// CHECK-LABEL: @beside(
+// CHECK:            mlc_tile.prefetch %y[%m + m, %n + n] as "mn" write : !mlc_tile.frag<4x16xf32>
+// CHECK-NEXT:       mlc_tile.prefetch %c[%m + m + 1, %n + n] as "mn" : !mlc_tile.frag<4x16xf64>
+// CHECK-NEXT:       mlc_tile.dot
+mlc_tile.kernel @beside(%a: !mlc_tile.view<8x32xf32>, %b: !mlc_tile.view<32x32xf32>, %c: !mlc_tile.view<9x32xf64>, %d: !mlc_tile.view<32xf32>, %e: !mlc_tile.view<32x8xf32>) -> (%y: !mlc_tile.view<8x32xf32>) attributes {schedule = #mlc.schedule<[register(m 4, n 16), prefetch(c)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %a[m, k], %b[k, n] over (k 32) : !mlc_tile.frag<8x32xf32>
+  %t = mlc_tile.map(%x = %s) at(%m, %n) -> (!mlc_tile.frag<8x32xf32>) {
+    %u = mlc_tile.read %c[%m + 1, %n] : tensor<f64>
+    %v = mlc.convert %u : tensor<f64> -> tensor<f32>
+    %w = mlc_tile.read %d[%n] : tensor<f32>
+    %z = mlc_tile.read %e[%n, %m] : tensor<f32>
+    %p = mlc.add %x, %v : tensor<f32>
+    %q = mlc.add %p, %w : tensor<f32>
+    %r = mlc.add %q, %z : tensor<f32>
+    mlc_tile.yield %r : tensor<f32>
+  }
+  mlc_tile.store %t, %y[m, n] as "mn"
+}
