@@ -1,5 +1,5 @@
 """
-mlc_vec.dot, mlc_vec.repeat and the tile ops: products by the instructions that
+mlc_vec.dot, mlc_vec.repeat, mlc_vec.round and the tile ops: products by the instructions that
 dialects/target/intrinsics.py lists, on vectors and on tile registers.
 """
 
@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import IndexType, IntAttr, MemRefType, StringAttr, VectorType
+from xdsl.dialects.builtin import (
+    IndexType,
+    IntAttr,
+    MemRefType,
+    StringAttr,
+    VectorType,
+    bf16,
+    f32,
+)
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyAttr,
@@ -210,6 +218,38 @@ class RepeatOp(IRDLOperation):
 
 
 @irdl_op_definition
+class RoundOp(IRDLOperation):
+    """
+    f32 as bf16, to nearest even, by one instruction (`vcvtneps2bf16`): a subnormal number is zero,
+    as it is to the products of the same extension.
+
+    ```mlir
+    %y = mlc_vec.round %x : vector<16xf32> to vector<16xbf16>
+    ```
+    """
+
+    name = "mlc_vec.round"
+    input = operand_def(VectorType)
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+
+    @staticmethod
+    def of(value: SSAValue) -> RoundOp:
+        kind = vector_type(bf16, lanes_of(value.type) or 1)
+        return RoundOp.create(operands=(value,), result_types=(kind,))
+
+    def verify_(self) -> None:
+        lanes = lanes_of(self.input.type)
+        elements = element_of(self.input.type), element_of(self.result.type)
+        if elements != (f32, bf16) or lanes not in (8, 16) or lanes != lanes_of(self.result.type):
+            raise VerifyException(
+                f"mlc_vec.round: {self.input.type} to {self.result.type}; expected 8 or 16 lanes of"
+                " f32, and as many of bf16"
+            )
+
+
+@irdl_op_definition
 class TileZeroOp(IRDLOperation):
     """
     A tile of zeros.
@@ -289,4 +329,4 @@ class TileStoreOp(IRDLOperation):
         _verify_rows(self.name, self.base.type, len(self.indices), self.value.type)
 
 
-DOT_OPS = (DotOp, RepeatOp, TileZeroOp, TileLoadOp, TileStoreOp)
+DOT_OPS = (DotOp, RepeatOp, RoundOp, TileZeroOp, TileLoadOp, TileStoreOp)

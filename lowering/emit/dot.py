@@ -1,5 +1,5 @@
 """
-mlc_vec.dot, repeat and the tile ops: LLVM's intrinsics for instructions that multiply.
+mlc_vec.dot, repeat, round and the tile ops: LLVM's intrinsics for instructions that multiply.
 
 Tiles are SSA values of type x86_amx; LLVM chooses registers and writes their configuration.
 SOURCE: LLVM 22, IntrinsicsX86.td and IntrinsicsAArch64.td.
@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import dot
 from mlc.dialects.lanes import element_of, lanes_of
+from mlc.dialects.target.intrinsics import BF16_DOT
 from mlc.lowering.emit.complex_parts import is_complex, shuffled
 from mlc.lowering.emit.function import Buffer, FunctionText, Rules
 from mlc.lowering.emit.types import EmitError, complex_part, is_float, item_bytes, suffix
@@ -130,6 +131,14 @@ def _mul_add(e: FunctionText, op: dot.DotOp) -> str:
     return e.put(f"{f}add {spelled} {product}, {e[op.acc]}")
 
 
+def _round(e: FunctionText, op: dot.RoundOp) -> None:
+    e.module.instructions.add(BF16_DOT)
+    source, lanes = e.type(op.input.type), lanes_of(op.input.type) or 1
+    name = f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * lanes}"
+    found = e.put(f"call <{lanes} x bfloat> @{name}({source} {e[op.input]})")
+    e.define(op.result, f"bitcast <{lanes} x bfloat> {found} to {e.type(op.result.type)}")
+
+
 def _repeat(e: FunctionText, op: dot.RepeatOp) -> None:
     """The lanes as one integer, which every lane of a vector of such integers holds."""
     e.vector_accesses += 1
@@ -214,6 +223,7 @@ WRITERS: dict[str, Callable[[FunctionText, dot.DotOp], str]] = {
 
 RULES.on(dot.DotOp, _dot)
 RULES.on(dot.RepeatOp, _repeat)
+RULES.on(dot.RoundOp, _round)
 RULES.on(dot.TileZeroOp, _tile_zero)
 RULES.on(dot.TileLoadOp, _tile_load)
 RULES.on(dot.TileStoreOp, _tile_store)

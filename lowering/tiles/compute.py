@@ -11,6 +11,8 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import vec
 from mlc.dialects.dims import Dim
+from mlc.dialects.dot import RoundOp, rows_named
+from mlc.dialects.dtypes import BF16, F32
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp
@@ -345,13 +347,23 @@ def lower_convert(s: TileScope, op: ConvertOp) -> None:
     source, kind = frag_of(op.value), frag_of(op.result)
     tile = s.fragments[op.value]
 
+    rounds = s.rounds and _is_flushed(op.value) and 32 * tile.lanes == s.vector_bits
+
     def row(place: tuple[int, ...]) -> Sequence[SSAValue]:
+        if rounds and (source.dtype, kind.dtype) == (F32, BF16):
+            return [s.b.value(RoundOp.of(x)) for x in tile.row(place)]
         e = s.element_builder(tile.lanes)
         return [e.convert(x, source.dtype, kind.dtype) for x in tile.row(place)]
 
     found = Fragment(kind.shape, tile.lanes, row)
     alone = op.result.get_user_of_unique_use() is not None
     s.fragments[op.result] = found if alone else Fragment.of(kind.shape, tile.lanes, found.all())
+
+
+def _is_flushed(value: SSAValue) -> bool:
+    """Whether none of a product's sums is subnormal: its instruction makes them zero."""
+    dot = value.owner
+    return isinstance(dot, DotOp) and dot.via is not None and rows_named(dot.via.data)[0].flushes
 
 
 def lower_fragment(s: TileScope, op: Operation) -> None:

@@ -16,6 +16,7 @@ from mlc.dialects.dot import TileType
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
+from mlc.dialects.target.intrinsics import BF16_DOT, rows_of
 from mlc.dialects.tile.bounds import multiple
 from mlc.dialects.tile.control import NO_UNROLL, BarrierOp, ForOp, IfOp
 from mlc.dialects.tile.copy import CopyOp
@@ -172,7 +173,8 @@ def _scope(
     )
     threads = b.min(workers, b.max(b.dim(op.loads), 1)) if op.is_dealt else 1
     lanes, bits = target.lanes(8 * widest), target.vector_bits
-    s = TileScope(b, context, lanes, {}, worker, threads, workers, bits)
+    rounds = any(row.name == BF16_DOT for row in rows_of(target))
+    s = TileScope(b, context, lanes, {}, worker, threads, workers, bits, rounds)
     inputs = len(op.inputs)
     for k, x in enumerate(op.inputs):
         s.memory[x] = buffer_in(b, named(next(given), x.name_hint), view_of(x), strides.get(k))

@@ -42,6 +42,7 @@ class TileScope:
     threads: Index = 1  # that share the kernel's work
     workers: Index = 1  # of the team, which all wait
     vector_bits: int = 0  # of the machine's vectors
+    rounds: bool = False  # whether it rounds them to bf16, subnormal numbers to zero
     polls: bool = True  # whether trips that workers share ask if the call is cancelled
     memory: dict[SSAValue, Buffer | ElementsOp] = field(
         default_factory=dict[SSAValue, Buffer | ElementsOp]

@@ -104,6 +104,14 @@ func.func @flat(%x: memref<?xf32>, %i: index) {
 
 // -----
 
+// CHECK: mlc_vec.round: vector<4xf32> to vector<4xbf16>; expected 8 or 16 lanes of f32, and as many of bf16
+func.func @round(%v: vector<4xf32>) {
+  %r = mlc_vec.round %v : vector<4xf32> to vector<4xbf16>
+  func.return
+}
+
+// -----
+
 // CHECK: mlc_vec.repeat: vector<3xf32> to vector<16xf32>; expected the same element and a multiple of the lanes
 func.func @repeat(%v: vector<3xf32>) {
   %r = mlc_vec.repeat %v : vector<3xf32> to vector<16xf32>

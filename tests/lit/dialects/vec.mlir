@@ -42,6 +42,8 @@ func.func @products(%c: vector<16xf32>, %pair: vector<2xbf16>, %b: vector<32xbf1
   %a = mlc_vec.repeat %pair : vector<2xbf16> to vector<32xbf16>
   // CHECK: mlc_vec.dot "dot_bf16" %c, %[[A]], %b : vector<16xf32>, vector<32xbf16>, vector<32xbf16>
   %d = mlc_vec.dot "dot_bf16" %c, %a, %b : vector<16xf32>, vector<32xbf16>, vector<32xbf16>
+  // CHECK: mlc_vec.round %c : vector<16xf32> to vector<16xbf16>
+  %r = mlc_vec.round %c : vector<16xf32> to vector<16xbf16>
   // CHECK: mlc_vec.tile_zero : !mlc_vec.tile<16x16xf32>
   %z = mlc_vec.tile_zero : !mlc_vec.tile<16x16xf32>
   // CHECK: mlc_vec.tile_load %x[%i, %i] : memref<?x64xbf16>, !mlc_vec.tile<16x32xbf16>

@@ -50,6 +50,18 @@ func.func @dot_bf16(%x: memref<?xbf16>, %c: memref<?xf32>) {
   return
 }
 
+// Rounded by one instruction.
+// CHECK-LABEL: define void @round(
+// CHECK: %[[R:.*]] = call <16 x bfloat> @llvm.x86.avx512bf16.cvtneps2bf16.512(<16 x float> %{{.*}})
+// CHECK: bitcast <16 x bfloat> %[[R]] to <16 x i16>
+func.func @round(%x: memref<?xf32>, %y: memref<?xbf16>) {
+  %c0 = arith.constant 0 : index
+  %v = vector.load %x[%c0] : memref<?xf32>, vector<16xf32>
+  %r = mlc_vec.round %v : vector<16xf32> to vector<16xbf16>
+  vector.store %r, %y[%c0] : memref<?xbf16>, vector<16xbf16>
+  return
+}
+
 // CHECK-LABEL: define void @bytes(
 // CHECK: call <16 x i32> @llvm.x86.avx512.vpdpbusd.512(<16 x i32> %{{.*}}, <64 x i8> %{{.*}}, <64 x i8> %{{.*}})
 func.func @bytes(%x: memref<?xi8>, %c: memref<?xi32>) {
