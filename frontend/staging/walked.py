@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from types import GeneratorType
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.counted import counted_of, element, is_counted
@@ -165,7 +166,9 @@ def _lists(value: Any, depth: int) -> list[Callable[[], list[Any]]]:
         parts = [] if frame is None else [*frame.f_locals.values()]
     else:
         try:
-            parts = [*value.__reduce__()[1]]
+            with catch_warnings():
+                simplefilter("ignore")  # itertools', from Python 3.12 on
+                parts = [*value.__reduce__()[1]]
         except (TypeError, NotImplementedError, IndexError):
             return []
     return [found for part in parts for found in _lists(part, depth - 1)]
