@@ -145,8 +145,13 @@ class _Cut:
     tiles: int
 
 
-def _cut(group: Group, masked: bool, states: int, target: CpuTarget) -> _Cut | None:
-    """`states`: bytes of what is summed so far, which each trip reads and writes."""
+def _cut(
+    group: Group, masked: bool, states: int, target: CpuTarget, *, streams: bool = False
+) -> _Cut | None:
+    """
+    `states`: bytes of what is summed so far, which each trip reads and writes; `streams`: whether
+    an array with rows and columns comes from beyond level 2, best as whole rows.
+    """
     sizes = [estimate(size) for size in group.rows]
     assert group.column is not None
     column = estimate(group.column)
@@ -164,6 +169,8 @@ def _cut(group: Group, masked: bool, states: int, target: CpuTarget) -> _Cut | N
     tiles = math.prod(sizes[:-1]) * -(-sizes[-1] // step)
     if masked:
         columns = min(columns, MASKED_COLUMNS)
+    elif streams and columns < column <= target.l2_bytes // (step * each):
+        columns = column
     elif 1 < tiles <= target.cores // 2 and _splits(group):
         # all rows at once, where threads then share more trips over columns
         fewer = target.l2_bytes // (4 * math.prod(sizes) * each)
@@ -188,7 +195,11 @@ def _price_of_columns(
     walks = found.count
     masked = {n: mask for n in range(1, walks + 1) if (mask := masked_walk(group, found.sums(n)))}
     states = sum(estimate(bytes_of(type_in_loop(op))) for op in group.ops if group.sums_columns(op))
-    cut = _cut(group, bool(masked), states, target)
+    outside = [
+        (estimate(bytes_of(x.type)), _tiled_part(x, group, maps)) for x in _outside(group, maps)
+    ]
+    streams = any(size > target.l2_bytes and parts > 1 for size, parts in outside)
+    cut = _cut(group, bool(masked), states, target, streams=streams)
     if cut is None:
         return None
     column, tiles = estimate(group.column), cut.tiles
@@ -196,10 +207,7 @@ def _price_of_columns(
     members = set(group.ops)
     # whoever else reads these computes them too
     others = any(user not in members for op in wide for user in all_readers(op.results[0]))
-    streamed = sum(
-        estimate(bytes_of(value.type)) // max(_tiled_part(value, group, maps), 1)
-        for value in _outside(group, maps)
-    )
+    streamed = sum(size // max(parts, 1) for size, parts in outside)
     before = _storing(stored, target)
     once = _products([op for op in group.ops if op in wide or group.sums_columns(op)], target)
     again = _repeated(found, masked, trips, maps, target)

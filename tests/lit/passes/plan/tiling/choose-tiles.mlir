@@ -144,3 +144,25 @@ func.func @edited_both_ways(%x: tensor<4x20x8xf32>, %y: tensor<4x30x8xf32>) -> (
   %c = mlc.reduce "sum" "hij->hj" %s {mlc.loop = {axes = array<i64: 0, 2, 1>, steps = array<i64: 1, 5>, columns = 7 : i64}} : tensor<4x20x30xf32> -> tensor<4x30xf32>
   func.return %r, %c : tensor<4x20xf32>, tensor<4x30xf32>
 }
+
+// -----
+
+// An array that is read beside the product from beyond level 2 comes in whole rows, where a tile of them fits there;
+// alone, the product is cut for a quarter of level 2.
+// CHECK-LABEL: @beside
+// CHECK:       mlc.reduce {{.*}}columns = 2000 : i64
+// CHECK-LABEL: @alone
+// CHECK:       mlc.reduce {{.*}}columns = 500 : i64
+func.func @beside(%x: tensor<2000x2000xf32>, %u: tensor<2000x100xf32>, %v: tensor<2000x100xf32>) -> tensor<f32> {
+  %p = mlc.contract "ik,jk->ij" %u, %v : tensor<2000x100xf32>, tensor<2000x100xf32> -> tensor<2000x2000xf32>
+  %l = mlc.log %p : tensor<2000x2000xf32>
+  %y = mlc.mul %x, %l : tensor<2000x2000xf32>
+  %s = mlc.reduce "sum" "ij->" %y : tensor<2000x2000xf32> -> tensor<f32>
+  func.return %s : tensor<f32>
+}
+func.func @alone(%u: tensor<2000x100xf32>, %v: tensor<2000x100xf32>) -> tensor<f32> {
+  %p = mlc.contract "ik,jk->ij" %u, %v : tensor<2000x100xf32>, tensor<2000x100xf32> -> tensor<2000x2000xf32>
+  %l = mlc.log %p : tensor<2000x2000xf32>
+  %s = mlc.reduce "sum" "ij->" %l : tensor<2000x2000xf32> -> tensor<f32>
+  func.return %s : tensor<f32>
+}
