@@ -148,6 +148,13 @@ class LoopCosts:
     integer_cycles: float = 0.25
     """Likewise an op of integers: four units. Source: as issue_cycles."""
 
+    integer_divide_cycles: float = 6.0
+    """A division of integers of 64 bits that waits for nothing. Source: docs/measurements.md,
+    Integer division."""
+
+    integer_divide_latency_cycles: float = 15.0
+    """Until it is there. Source: as integer_divide_cycles."""
+
     num_waiting_ops: int = 256
     """Ops that are dispatched and not done: of Zen 3; Zen 4 has 320, Golden Cove 512. Source: as
     issue_cycles."""
@@ -173,6 +180,10 @@ class LoopCosts:
     mispredicted_share: float = 0.25
     """Of branches that data decide, foretold wrongly: of two ends that are as likely, half at
     most. Source: estimate."""
+
+    num_learnt_branches: int = 16384
+    """Branches that data decide in a call, all of which the next call like it foretells.
+    Source: docs/measurements.md, Branches; estimate where it is not measured."""
 
     # products
 
@@ -404,6 +415,7 @@ ZEN4 = replace(
     scan_f64_cycles=3.0,
     add_latency_cycles=3.1,
     num_waiting_ops=320,
+    num_learnt_branches=32768,
     tile_epilogue_factor=1.24,
     l2_first_s=5.3e-9,
     l3_first_s=57e-9,

@@ -16,12 +16,14 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts
 from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.control import ControlOp, IfOp, yield_of
+from mlc.dialects.tensor.division import WholeDivision
 from mlc.dialects.tensor.elementwise import AddOp, MulOp, SubOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.ops import constant_divisor, division_ops
 
 TRIPS_TOGETHER = 4
 """Of which a chain is looked for, from a trip to the next."""
@@ -103,6 +105,11 @@ class Chains:
             return 0.0
         if isinstance(op, SelectOp):
             return 1.0
+        if isinstance(op, WholeDivision) and not op.dtype.is_inexact:
+            divisor = constant_divisor(op)
+            if divisor is None:
+                return self.loops.integer_divide_latency_cycles
+            return max(division_ops(divisor) - 2.0, 1.0)  # what rounds, beside the product
         if not op.dtype.is_inexact:
             return max(1.0, 2 * op.WEIGHT) if op.WEIGHT > 2 else 1.0
         if isinstance(op, AddOp | SubOp):

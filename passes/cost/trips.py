@@ -24,6 +24,7 @@ from mlc.dialects.target.loop_costs import LoopCosts
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, loops_around, yield_of
 from mlc.dialects.tensor.create import ConstantOp
+from mlc.dialects.tensor.division import WholeDivision
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import TensorOp, bytes_of, element_dtype
@@ -34,7 +35,7 @@ from mlc.dialects.tensor.within import WithinOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.chains import Chains, Values
 from mlc.passes.cost.counts import guessed, is_in_lanes
-from mlc.passes.cost.ops import op_cycles
+from mlc.passes.cost.ops import constant_divisor, division_ops, op_cycles
 from mlc.passes.cost.sizes import assumed
 from mlc.passes.cost.streams import spread
 from mlc.passes.cost.work import ATTO, Work, seconds
@@ -49,12 +50,16 @@ CROSSED = 2.0
 COPIES = 4
 """States of a sum that one loop adds to side by side, as the lowering of nests has them."""
 
+FORGOTTEN_OCTAVES = 2.0
+"""From as many branches as are learnt to so many that none is: each doubling takes half of them.
+Source: docs/measurements.md, Branches."""
+
 TWO_POINTS = (0.5 - 1 / sqrt(12), 0.5 + 1 / sqrt(12))
 
 
 def nest_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
     """Of one run on one core; loops whose count data decides run `UNKNOWN_TRIPS` times."""
-    return _Trips(target, dict(sizes)).block(kernel.block, {}).cycles
+    return _all_cycles(_Trips(target, dict(sizes)).block(kernel.block, {}), target)
 
 
 def trip_cycles(kernel: KernelOp, target: CpuTarget) -> float:
@@ -63,7 +68,15 @@ def trip_cycles(kernel: KernelOp, target: CpuTarget) -> float:
     assert loop is not None
     trips, values = _Trips(target, {}), Values()
     trips.block(kernel.block, values, only=loop)
-    return trips.of_loop(loop, values) / max(trips.count(loop, values), 1)
+    return _all_cycles(trips.of_loop(loop, values), target) / max(trips.count(loop, values), 1)
+
+
+def _all_cycles(found: _Sum, target: CpuTarget) -> float:
+    """With the branches that are foretold wrongly: few of as many as a call like it has taught."""
+    loops = target.loops
+    octaves = log2(max(found.decided / loops.num_learnt_branches, 1.0))
+    share = loops.mispredicted_share * min(octaves / FORGOTTEN_OCTAVES, 1.0)
+    return found.cycles + found.decided * share * loops.mispredict_cycles
 
 
 @dataclass
@@ -75,7 +88,8 @@ class _Sum:
     loads: float = 0.0
     stores: float = 0.0
     divide: float = 0.0
-    inside: float = 0.0  # of loops in it, of arrays, and of branches that are taken for others
+    inside: float = 0.0  # of loops in it, and of arrays
+    decided: float = 0.0  # branches that data decide, how many
 
     @property
     def units(self) -> tuple[float, ...]:
@@ -94,11 +108,16 @@ class _Sum:
         self.loads += other.loads
         self.stores += other.stores
         self.divide += other.divide
-        self.inside += other.inside
+        self.after(other)
+
+    def after(self, other: _Sum, trips: float = 1.0) -> None:
+        """A loop's trips, which come after what is there."""
+        self.inside += other.inside * trips
+        self.decided += other.decided * trips
 
     def half(self) -> _Sum:
         """Every other time."""
-        return _Sum(*(x / 2 for x in (*self.units, self.inside)))
+        return _Sum(*(x / 2 for x in (*self.units, self.inside, self.decided)))
 
 
 class _Trips:
@@ -113,11 +132,6 @@ class _Trips:
         """What loops take on the machine."""
         return self.target.loops
 
-    @property
-    def _mispredicted(self) -> float:
-        """Of a branch that data decide."""
-        return self.loops.mispredict_cycles * self.loops.mispredicted_share
-
     def block(self, block: Block, values: Values, only: ControlOp | None = None) -> _Sum:
         """Of a block's ops; `values` are the numbers that are known, and become those of it."""
         found = _Sum()
@@ -129,7 +143,7 @@ class _Trips:
             elif op is only:
                 break
             elif isinstance(op, ControlOp) and op.repeats:
-                found.inside += self.of_loop(op, values)
+                found.after(self.of_loop(op, values))
             elif isinstance(op, TensorOp):
                 self._op(op, values, found)
         return found
@@ -145,21 +159,23 @@ class _Trips:
                 return max(known, 0)
         return guessed(op, values)
 
-    def of_loop(self, op: ControlOp, values: Values) -> float:
+    def of_loop(self, op: ControlOp, values: Values) -> _Sum:
         """
         All trips of a loop: as two of them say, which is exact where trips take longer by a
         polynomial of degree three (Gauss and Legendre's two points).
         """
         count = self.count(op, values)
         if not count:
-            return 0.0
-        if is_in_lanes(op) and (found := self._in_lanes(op, values, count)) is not None:
-            return found
-        if not isinstance(op, ForOp) or not _is_asked(op) or count == 1:
-            return count * self._trip(op, values, count // 2, count) + self._left(op, values)
-        places = (round((count - 1) * place) for place in TWO_POINTS)
-        found = (self._trip(op, values, number, count) for number in places)
-        return count * sum(found) / 2 + self._left(op, values)
+            return _Sum()
+        if is_in_lanes(op) and (cycles := self._in_lanes(op, values, count)) is not None:
+            return _Sum(inside=cycles)
+        found = _Sum(decided=self._left(op, values))
+        numbers = [count // 2]
+        if isinstance(op, ForOp) and _is_asked(op) and count > 1:
+            numbers = [round((count - 1) * place) for place in TWO_POINTS]
+        for number in numbers:
+            found.after(self._trip(op, values, number, count), count / len(numbers))
+        return found
 
     def _in_lanes(self, op: ControlOp, values: Values, count: int) -> float | None:
         """Of trips that LLVM makes vectors of, and the rest one by one; None where trips wait."""
@@ -180,9 +196,9 @@ class _Trips:
     def _left(self, op: ControlOp, values: Values) -> float:
         """The branch that leaves a loop whose count data decide."""
         known = isinstance(op, ForOp) and (trips_of(op) is not None or op.count in values)
-        return 0.0 if known else self._mispredicted
+        return float(not known)
 
-    def _trip(self, op: ControlOp, values: Values, number: int, count: int) -> float:
+    def _trip(self, op: ControlOp, values: Values, number: int, count: int) -> _Sum:
         """Of one trip of so many; its end is foretold, but for loops of few trips."""
         total, here = _Sum(), dict(values)
         if isinstance(op, ForOp):
@@ -199,7 +215,7 @@ class _Trips:
         total.begin = ops * self.loops.issue_cycles
         if isinstance(op, ForOp) and not total.inside and not _hands_on(op):
             chain /= max(self.loops.num_waiting_ops / (ops * count), 1.0)
-        return max(total.cycles, chain, BRANCH_CYCLES)
+        return _Sum(inside=max(total.cycles, chain, BRANCH_CYCLES), decided=total.decided)
 
     # Numbers ------------------------------------------------------------------------------------
 
@@ -232,7 +248,7 @@ class _Trips:
             both.add(self.block(block, dict(values)))
         if both.inside or both.cycles > self.loops.mispredict_cycles:
             both = both.half()
-            both.inside += self._mispredicted
+            both.decided += 1
         return both
 
     def _take(self, op: IfOp, chosen: Block, values: Values) -> None:
@@ -247,15 +263,15 @@ class _Trips:
                 found.stores += self.loops.store_cycles
                 found.begin += self.loops.issue_cycles
             else:
-                found.inside += self._array(op.update, shape_of(op.update.type))
+                found.after(self._array(op.update, shape_of(op.update.type)))
             return
         if not is_number(result):
             if HELD in op.attributes:
                 reduced = isinstance(op, Reduction)
-                found.inside += self._fold(op) if reduced else self._array(result, op.shape)
+                found.after(self._fold(op) if reduced else self._array(result, op.shape))
             return
         if isinstance(op, Reduction):
-            found.inside += self._fold(op)
+            found.after(self._fold(op))
             return
         if isinstance(op, DynamicSliceOp):
             found.loads += self.loops.load_issue_cycles
@@ -266,16 +282,18 @@ class _Trips:
             values[result] = known
         if not op.FLOPS:
             return
-        if op.WEIGHT > 2 and isinstance(op, Elementwise):
-            found.divide += op_cycles(op, 1, self.target)
         begun = max(op.WEIGHT if op.WEIGHT <= 2 else 1.0, 1.0)
+        if isinstance(op, WholeDivision) and (divisor := constant_divisor(op)) is not None:
+            begun = division_ops(divisor)
+        elif op.WEIGHT > 2 and isinstance(op, Elementwise):
+            found.divide += op_cycles(op, 1, self.target)
         found.begin += self.loops.issue_cycles * begun
         if not op.dtype.is_inexact:
             found.integers += self.loops.integer_cycles * begun
 
     # Arrays -------------------------------------------------------------------------------------
 
-    def _array(self, value: SSAValue, shape: Sequence[Dim]) -> float:
+    def _array(self, value: SSAValue, shape: Sequence[Dim]) -> _Sum:
         """A loop over the elements of an array, which are computed where they are read."""
         sizes = [self._size(dim) for dim in shape]
         along = next((n for n in reversed(sizes) if n != 1), 1)
@@ -284,10 +302,10 @@ class _Trips:
         vector = self._element(value, lanes, len(shape) - 1) + self.loops.store_cycles
         vectors = ceil(along / lanes)
         end = (along % lanes != 0) * self.loops.masked_store_cycles
-        start = self.loops.row_start_cycles + self._mispredicted
-        return rows * (start + vectors * (self.loops.vector_step_cycles + vector) + end)
+        vectors *= self.loops.vector_step_cycles + vector
+        return _Sum(inside=rows * (self.loops.row_start_cycles + vectors + end), decided=rows)
 
-    def _fold(self, op: TensorOp) -> float:
+    def _fold(self, op: TensorOp) -> _Sum:
         """A reduction: along a vector with several states, or an element at a time."""
         assert isinstance(op, Reduction)
         loops, space, rank = self.loops, op.iteration(), len(op.shape)
@@ -315,14 +333,15 @@ class _Trips:
         reading = self._reading(op)
         latency = float(self.target.fma_latency_cycles)
         if lanes == 1:
-            return max(total * max(step, latency), reading) + results * latency
+            each = max(total * max(step, latency), reading)
+            return _Sum(inside=each + results * latency, decided=results)
         if vector < rank:
             down = vectors * max(step, loops.down_step_cycles)
-            return max(down, reading) + results / lanes * loops.state_cycles
+            return _Sum(inside=max(down, reading) + results / lanes * loops.state_cycles)
         step = max(step, latency / COPIES)
         folds = latency * (log2(COPIES) + log2(lanes)) + 3.0 * log2(lanes)
-        ends = folds + loops.mispredict_cycles + loops.masked_load_cycles
-        return max(vectors * step, reading) + results * ends
+        inside = max(vectors * step, reading) + results * (folds + loops.masked_load_cycles)
+        return _Sum(inside=inside, decided=results)
 
     def _reading(self, op: TensorOp) -> float:
         """Of a reduction's operands, which come from where all of them fit."""
