@@ -18,7 +18,7 @@ from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.control import ControlOp, IfOp, yield_of
 from mlc.dialects.tensor.division import WholeDivision
 from mlc.dialects.tensor.elementwise import AddOp, MulOp, SubOp
-from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.within import WithinOp
@@ -29,6 +29,7 @@ TRIPS_TOGETHER = 4
 """Of which a chain is looked for, from a trip to the next."""
 
 Values = dict[SSAValue, int]
+Lateness = dict[SSAValue, float]
 Index = tuple[SSAValue, tuple[int | SSAValue | None, ...]]
 
 
@@ -77,7 +78,7 @@ class Chains:
         # what one trip alone makes late, such as the best of numbers that are carried, is no chain
         return (ends[-1] - ends[0]) / (TRIPS_TOGETHER - 1)
 
-    def _lateness(self, block: Block, late: dict[SSAValue, float], values: Values) -> None:
+    def _lateness(self, block: Block, late: Lateness, values: Values) -> None:
         """Of what is made of numbers that come late, how late it is."""
         for op in block.ops:
             if isinstance(op, IfOp):
@@ -87,24 +88,43 @@ class Chains:
                     self._lateness(inner, late, values)
                 ends = [yield_of(inner).values for inner in blocks]
                 for result, *parts in zip(op.outs, *ends, strict=True):
-                    waits = [late[x] for x in (op.condition, *parts) if x in late]
-                    if waits and is_number(result):
-                        late[result] = max(waits) + float(known is None)
+                    if not is_number(result) or not any(x in late for x in (op.condition, *parts)):
+                        continue
+                    if known is None and not is_branch(op):
+                        late[result] = self._chosen(result, op.condition, parts, late)
+                    else:  # foretold
+                        late[result] = max(late.get(x, 0.0) for x in parts)
             elif isinstance(op, TensorOp) and op.results[0] not in late:
                 if (just := _just_stored(op)) is not None:  # it is in a register
                     late |= {op.results[0]: late[just]} if just in late else {}
                     continue
                 waits = [late[x] for x in op.operands if x in late and is_number(x)]
-                if waits:
+                if waits and isinstance(op, SelectOp):
+                    condition, *parts = op.operands
+                    late[op.result] = self._chosen(op.result, condition, parts, late)
+                elif waits:
                     late[op.results[0]] = max(waits) + self._latency(op)
+
+    def _chosen(
+        self, result: SSAValue, condition: SSAValue, parts: Sequence[SSAValue], late: Lateness
+    ) -> float:
+        """
+        Of one of two numbers: LLVM makes a branch, which is foretold, of an integer that waits for
+        its condition a quarter of a misprediction longer than for the numbers.
+        SOURCE: LLVM, X86CmovConversion.cpp, "checkForProfitableCmovCandidates"
+        """
+        values = max(late.get(x, 0.0) for x in parts)
+        decided = late.get(condition, 0.0)
+        of_integers = not element_dtype(result).is_inexact
+        if of_integers and 4 * (decided - values) >= self.loops.mispredict_cycles:
+            return values
+        return max(decided, values) + 1.0
 
     def _latency(self, op: TensorOp) -> float:
         if isinstance(op, DynamicSliceOp):
             return self.loops.load_cycles
         if not op.FLOPS:
             return 0.0
-        if isinstance(op, SelectOp):
-            return 1.0
         if isinstance(op, WholeDivision) and not op.dtype.is_inexact:
             divisor = constant_divisor(op)
             if divisor is None:
@@ -116,6 +136,16 @@ class Chains:
             fused = any(isinstance(x.owner, MulOp) for x in op.operands)
             return self.target.fma_latency_cycles if fused else self.loops.add_latency_cycles
         return max(float(self.target.fma_latency_cycles), 2 * op.WEIGHT)
+
+
+def is_branch(op: IfOp) -> bool:
+    """Whether it stays one: nothing loads or stores, or loops, for an end that is not taken."""
+    kinds = (DynamicSliceOp, DynamicUpdateOp)
+    return any(
+        isinstance(x, kinds) or (isinstance(x, ControlOp) and x.repeats)
+        for block in op.blocks
+        for x in block.walk()
+    )
 
 
 def straight(block: Block) -> Sequence[TensorOp]:

@@ -18,6 +18,7 @@ from mlc.dialects.tensor.comparison import MaxOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, loops_around, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import AddOp, SubOp
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.within import WithinOp
@@ -27,6 +28,11 @@ FORETOLD_TRIPS = 8
 """Of `while` in another loop: of branches back 88 of 100 are
 taken. SOURCE: Ball, Larus, "Branch prediction for free", PLDI 1993"""
 
+LINKED_TRIPS = 2
+"""Of `while` in another loop that goes where the element it stands at says: tables, trees and
+failure links are made so that few steps lead to the end. SOURCE: Cormen, Leiserson, Rivest, Stein,
+chapters 11, 17, 21 and 32: amortised costs that do not grow with the size"""
+
 Values = Mapping[SSAValue, int]
 
 
@@ -35,7 +41,11 @@ def guessed(op: ControlOp, values: Values) -> int:
     around = next(loops_around(op), None)
     walked = min(_walked(op), default=None)
     if not isinstance(op, ForOp):
-        usual = UNKNOWN_TRIPS if around is None else FORETOLD_TRIPS
+        if around is None:
+            return UNKNOWN_TRIPS if walked is None else min(UNKNOWN_TRIPS, walked)
+        if (left := next(_counted_down(op, values), None)) is not None:
+            return max(left // 2, 1)
+        usual = LINKED_TRIPS if _is_linked(op) else FORETOLD_TRIPS
         return usual if walked is None else min(usual, walked)
     if (most := _less_something(op.count, values)) is not None:
         return most
@@ -45,6 +55,33 @@ def guessed(op: ControlOp, values: Values) -> int:
     if outer is None or outer.constant is None:
         return min(UNKNOWN_TRIPS, walked)
     return max(walked // max(outer.constant, 1), 1)
+
+
+def _counted_down(op: ControlOp, values: Values) -> Iterator[int]:
+    """How many trips are left, at most, to the beginning of an axis that is walked back."""
+    end = op.yielding()[-1]
+    for start, given, carried in zip(
+        op.starts, yield_of(end).values, op.carried_in(end), strict=True
+    ):
+        made = given.owner
+        back = isinstance(made, SubOp) and made.operands[0] is carried and _is_one(made.operands[1])
+        if back and start in values:
+            yield values[start] + 1
+
+
+def _is_linked(op: ControlOp) -> bool:
+    """Whether a trip hands on an index that it has read."""
+    return any(
+        isinstance(_unchecked(x).owner, DynamicSliceOp) and not element_dtype(x).is_inexact
+        for x in yield_of(op.yielding()[-1]).values
+        if is_number(x)
+    )
+
+
+def _unchecked(value: SSAValue) -> SSAValue:
+    while isinstance(owner := value.owner, ReshapeOp | WithinOp):
+        value = owner.operands[0]
+    return value
 
 
 def _less_something(count: SSAValue, values: Values) -> int | None:
@@ -149,10 +186,8 @@ def _depends(value: SSAValue, number: SSAValue) -> bool:
 
 def _moves(index: SSAValue, numbers: set[SSAValue]) -> bool:
     """Whether an index is such a number and something that does not depend on it."""
+    index = _unchecked(index)
     op = index.owner
-    while isinstance(op, ReshapeOp | WithinOp):
-        index = op.operands[0]
-        op = index.owner
     return index in numbers or (
         isinstance(op, AddOp | SubOp) and any(x in numbers for x in op.operands)
     )

@@ -33,7 +33,7 @@ from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.cost.chains import Chains, Values
+from mlc.passes.cost.chains import Chains, Values, is_branch
 from mlc.passes.cost.counts import guessed, is_in_lanes
 from mlc.passes.cost.ops import constant_divisor, division_ops, op_cycles
 from mlc.passes.cost.sizes import assumed
@@ -246,7 +246,7 @@ class _Trips:
         both = _Sum()
         for block in op.blocks:
             both.add(self.block(block, dict(values)))
-        if both.inside or both.cycles > self.loops.mispredict_cycles:
+        if is_branch(op) or both.inside or both.cycles > self.loops.mispredict_cycles:
             both = both.half()
             both.decided += 1
         return both
