@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.analysis.nests import is_number
 from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
@@ -22,7 +22,7 @@ from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.within import WithinOp
-from mlc.passes.cost.chains import array_of, straight
+from mlc.passes.cost.places import array_of, depends, straight
 
 FORETOLD_TRIPS = 8
 """Of `while` in another loop: of branches back 88 of 100 are
@@ -150,38 +150,24 @@ def is_in_lanes(op: ControlOp) -> bool:
 
 
 def _stays_or_goes_along(offsets: Sequence[SSAValue], number: SSAValue) -> bool:
-    stays = not any(_depends(x, number) for x in offsets)
+    stays = not any(depends(x, number) for x in offsets)
     return stays or _goes_along(offsets, number)
 
 
 def _goes_along(offsets: Sequence[SSAValue], number: SSAValue) -> bool:
     """Whether a trip's element lies beside the one of the trip before."""
-    if not offsets or any(_depends(x, number) for x in offsets[:-1]):
+    if not offsets or any(depends(x, number) for x in offsets[:-1]):
         return False
     index = offsets[-1]
     while index is not number:
         op = index.owner
         if not isinstance(op, ReshapeOp | WithinOp | AddOp | SubOp):
             return False
-        moving = [x for x in op.operands if _depends(x, number)]
+        moving = [x for x in op.operands if depends(x, number)]
         if len(moving) != 1:
             return False
         (index,) = moving
     return True
-
-
-def _depends(value: SSAValue, number: SSAValue) -> bool:
-    """Whether a number is made of a trip's number, in the trip."""
-    pending, seen = [value], set[SSAValue]()
-    while pending:
-        x = pending.pop()
-        if x is number:
-            return True
-        op = x.owner
-        if x not in seen and isinstance(op, Operation) and op.parent is number.owner:
-            pending += op.operands
-        seen.add(x)
-    return False
 
 
 def _moves(index: SSAValue, numbers: set[SSAValue]) -> bool:
