@@ -17,6 +17,7 @@ from mlc.dialects.target.loop_costs import LoopCosts
 from mlc.dialects.tensor.control import ForOp, loops_around
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import Elementwise
+from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import TensorOp, bytes_of, element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp
@@ -99,10 +100,10 @@ class Arrays:
         along = self._along(sizes)
         rows = prod(sizes) // max(along, 1)
         lanes = self.target.lanes(8 * element_dtype(value).bytes)
-        vector = self._element(value, lanes, len(shape) - 1) + self.loops.store_cycles
-        vectors = ceil(along / lanes)
+        vector, alone = self._element(value, lanes, len(shape) - 1)
+        vector += self.loops.store_cycles + self.loops.vector_step_cycles
         end = (along % lanes != 0) * self.loops.masked_store_cycles
-        vectors *= self.loops.vector_step_cycles + vector
+        vectors = ceil(along / lanes) * vector + along * alone
         return Sum(inside=rows * (self.loops.row_start_cycles + vectors + end), decided=rows)
 
     @staticmethod
@@ -128,24 +129,26 @@ class Arrays:
         results = prod(sizes[:rank])
         along = sizes[vector] if sizes else 1
         step = 0.5 if isinstance(op, Product) else loops.reduce_step_cycles / 2
+        alone = 0.0
         for x, word in zip(op.operands, words, strict=False):
             place = word.find(letters[vector]) if letters else -1
             if place >= 0:
-                step += self._element(x, lanes, place)
+                each, single = self._element(x, lanes, place)
+                step, alone = step + each, alone + single * total
         vectors = total // max(along, 1) * ceil(along / lanes)
         reading = self._reading(op)
         latency = float(self.target.fma_latency_cycles)
         if lanes == 1:
-            each = max(total * max(step, latency), reading)
+            each = max(total * max(step, latency), alone, reading)
             return Sum(inside=each + results * latency, decided=results)
         if vector < rank:
-            down = vectors * max(step, loops.down_step_cycles)
+            down = vectors * max(step, loops.down_step_cycles) + alone
             return Sum(inside=max(down, reading) + results / lanes * loops.state_cycles)
         if along > COPIES * lanes:
             step = max(step, latency / COPIES)
         # the next row's vectors do not wait for what this one's lanes come to
         ops = FOLD_OPS + COPIES - 1 + 3 * log2(lanes)
-        inside = max(vectors * step, reading)
+        inside = max(vectors * step + alone, reading)
         return Sum(begin=results * ops * loops.issue_cycles, inside=inside, decided=results)
 
     def map_latency(self, value: SSAValue) -> float:
@@ -186,9 +189,12 @@ class Arrays:
             work += Work(read=spread(part, held, self.target))
         return seconds(work, self.target) / ATTO / self.target.cycle_s
 
-    def _element(self, value: SSAValue, lanes: int, axis: int) -> float:
-        """Of a vector of elements along an axis of an array: loads, and the ops that make them."""
-        pending, cycles = [(value, axis)], 0.0
+    def _element(self, value: SSAValue, lanes: int, axis: int) -> tuple[float, float]:
+        """
+        Of a vector of elements along an axis of an array: loads, and the ops that make them; and
+        of each element what is loaded alone.
+        """
+        pending, cycles, alone = [(value, axis)], 0.0, 0.0
         seen: set[SSAValue] = set()
         while pending:
             x, along = pending.pop()
@@ -199,7 +205,15 @@ class Arrays:
             if isinstance(op, ReshapeOp) and op.x.type != x.type:
                 pending.append((op.x, _same_axis(op, along)))
             elif isinstance(op, DynamicSliceOp | SliceOp):
-                cycles += self._load(op.results[0], op.operands[0], lanes, along)
+                step = self._step(op.results[0], op.operands[0], along) if lanes > 1 else 0
+                cycles += 0.0 if step else self.loops.load_issue_cycles
+                alone += self._alone(op.results[0], step)
+            elif isinstance(op, GatherOp):
+                words, result = split(op.letters.data)
+                alone += self.loops.gathered_cycles
+                for index, word in zip(op.indices, words[1:], strict=True):
+                    if along < len(result) and result[along] in word:
+                        pending.append((index, word.index(result[along])))
             elif isinstance(op, BroadcastOp):
                 (word,), result = split(op.letters.data)
                 place = word.find(result[along]) if along < len(result) else -1
@@ -215,18 +229,19 @@ class Arrays:
             elif isinstance(op, ConstantOp):
                 continue
             else:
-                cycles += self._load(x, x, lanes, along)
-        return cycles
+                cycles += self.loops.load_issue_cycles
+        return cycles, alone
 
-    def _load(self, part: SSAValue, whole: SSAValue, lanes: int, along: int) -> float:
-        shape = shape_of(part.type)
+    def _step(self, part: SSAValue, whole: SSAValue, along: int) -> int:
+        """Bytes from one element of a part to the next one along an axis; 0: neighbours."""
         behind = shape_of(whole.type)[along + 1 :] if along >= 0 else ()
-        strided = any(dim != Dim.const(1) for dim in behind) and len(shape) > 1
-        if strided and lanes > 1:
-            item = element_dtype(whole).bytes
-            step = prod(self.size(dim) for dim in behind) * item
-            return self.loops.alone_cycles(item, step, self.target.cache_line_bytes) * lanes
-        return self.loops.load_issue_cycles
+        if len(shape_of(part.type)) < 2 or all(dim == Dim.const(1) for dim in behind):
+            return 0
+        return prod(self.size(dim) for dim in behind) * element_dtype(whole).bytes
+
+    def _alone(self, part: SSAValue, step: int) -> float:
+        item, line = element_dtype(part).bytes, self.target.cache_line_bytes
+        return self.loops.alone_cycles(item, step, line) if step else 0.0
 
 
 def parts_in(value: SSAValue) -> Iterator[DynamicSliceOp]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.analysis.nests import is_number
 from mlc.dialects.dims import shape_of
@@ -64,8 +64,9 @@ class Chains:
                 updates.append(x)
         stored = {_index(x, x.offsets, now, block): x.update for x in updates}
         arrays = {array for array, _ in stored}
-        # where nothing else is stored, the number stays in a register
-        forward = self.loops.forward_cycles if len(arrays) > 1 else 0.0
+        # where nothing else is stored, and no loop is in between, the number stays in a register
+        alone = len(arrays) <= 1 and not any(_is_loop(x) for x in block.ops)
+        forward = 0.0 if alone else self.loops.forward_cycles
         indices = {x: _index(x, x.offsets, later, block) for x in slices}
         read = {
             x.result: (stored[at], forward)
@@ -194,6 +195,11 @@ class Chains:
             fused = any(isinstance(x.owner, MulOp) for x in op.operands)
             return self.target.fma_latency_cycles if fused else self.loops.add_latency_cycles
         return max(float(self.target.fma_latency_cycles), 2 * op.WEIGHT)
+
+
+def _is_loop(op: Operation) -> bool:
+    repeats = isinstance(op, ControlOp) and op.repeats
+    return repeats or (isinstance(op, Reduction) and bool(op.words()[2]))
 
 
 def _lies_in(place: int | SSAValue | None, start: int | None, extent: int) -> bool:
