@@ -13,10 +13,11 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from math import prod
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.analysis.access import nest_of
-from mlc.dialects.analysis.aliases import Aliases, memory_view
+from mlc.dialects.analysis.aliases import Aliases, donations_of, memory_view
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.analysis.transposed_reads import turned_inputs
 from mlc.dialects.analysis.trips import outermost_tiles, sizes_at
@@ -52,7 +53,7 @@ class _Touch:
 def traffic_of(module: ModuleOp, sizes: Mapping[str, int]) -> dict[KernelOp, Traffic]:
     """The traffic of every kernel of a plan-level module, in a call like the one before it."""
     function = entry_function(module)
-    touching = _Touching(Aliases(function), sizes)
+    touching = _Touching(function, sizes)
     kernels = [op for op in function.walk() if isinstance(op, KernelOp)]
     touches = {op: touching.of(op) for op in kernels}
     # once all are known
@@ -92,9 +93,14 @@ def _order(block: Block) -> Iterator[KernelOp | TilesOp]:
 class _Touching:
     """What each kernel of a function touches, asked in program order."""
 
-    def __init__(self, places: Aliases, sizes: Mapping[str, int]) -> None:
-        self.places = places
+    def __init__(self, function: FuncOp, sizes: Mapping[str, int]) -> None:
+        self.places = Aliases(function)
         self.sizes = sizes
+        arguments, given = function.body.block.args, donations_of(function)
+        self.donated: dict[Hashable, SSAValue] = {
+            ("out", (result,)): arguments[k] for k, result in given.items()
+        }
+        """Where results lie that take the place of arguments."""
         self.cut: dict[TilesOp, dict[Hashable, int]] = {}
         """By loop the buffers of which it touches a part in each trip, and their bytes."""
         self._parts: set[tuple[SSAValue, tuple[SSAValue, ...]]] = set()
@@ -120,7 +126,7 @@ class _Touching:
                     # of a part, the other elements of a line are nobody's
                     lines = moved // (LINE_BYTES if moved == everything else item)
                     elements = 0
-                where = _buffer(x, self.places)
+                where = self._buffer(x)
                 found.append(_Touch(where, size, moved, False, lines, elements, positions))
         written = [[x] for x in op.outs] if op.overwritten is None else [written_by(op)]
         for k, (parts, out) in enumerate(zip(written, op.outs, strict=True)):
@@ -135,7 +141,7 @@ class _Touching:
                 size, where = self._note(loop, loop.results[place[1][0]], sizes)
                 positions = loop.body.block.args[: len(loop.steps)]
             elif place[0] != "input":
-                where = place
+                where = self.donated.get(place, place)
             lines = moved // LINE_BYTES * tiled  # a row of a register tile: few lines
             written_part = _Touch(where, size, moved, True, lines, positions=positions)
             found.append(written_part)
@@ -186,11 +192,21 @@ class _Touching:
         self._parts.add(part)
         return self._note(owner.parent_op(), root, sizes)[0], tuple(positions)
 
+    def _buffer(self, value: SSAValue) -> Hashable:
+        value = self.places.group(value)
+        owner = value.owner
+        if isinstance(owner, KernelOp) and owner.buffers is not None:
+            number = next(k for k, out in enumerate(owner.outs) if out is value)
+            place = owner.buffers.data[number].data
+            if place[0] != "input":
+                return self.donated.get(place, place)
+        return value
+
     def _note(
         self, loop: Operation | None, whole: SSAValue, sizes: Mapping[str, int]
     ) -> tuple[int, Hashable]:
         """Of what a loop touches part by part the bytes, and the buffer, touched when it ends."""
-        size, where = bytes_of(whole.type).evaluate(sizes), _buffer(whole, self.places)
+        size, where = bytes_of(whole.type).evaluate(sizes), self._buffer(whole)
         if isinstance(loop, TilesOp):
             self.cut.setdefault(loop, {})[where] = size
         return size, where
@@ -247,17 +263,6 @@ def _gathered(argument: SSAValue, sizes: Mapping[str, int]) -> tuple[int, int]:
     return lines, elements
 
 
-def _buffer(value: SSAValue, places: Aliases) -> Hashable:
-    value = places.group(value)
-    owner = value.owner
-    if isinstance(owner, KernelOp) and owner.buffers is not None:
-        number = next(k for k, out in enumerate(owner.outs) if out is value)
-        place, numbers = owner.buffers.data[number].data
-        if place != "input":
-            return place, numbers
-    return value
-
-
 class _History:
     """Parts of buffers by when they were touched last, the latest at the end."""
 
@@ -294,5 +299,8 @@ class _History:
         streams: dict[bool, list[Stream]] = {False: [], True: []}
         for t, least in zip(touches, apart, strict=True):
             distance = max(before.get(t.buffer, passed), least) + footprint
-            streams[t.writes].append(Stream(t.moved, distance, t.lines, t.elements))
+            over = t.writes and any(
+                x.buffer == t.buffer and x.moved >= t.moved for x in touches if not x.writes
+            )
+            streams[t.writes].append(Stream(t.moved, distance, t.lines, t.elements, over))
         return Traffic(tuple(streams[False]), tuple(streams[True]), before.get(op, passed))
