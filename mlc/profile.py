@@ -82,14 +82,17 @@ class Profiler:
         )
 
     def given_anew(self, arguments: Sequence[object]) -> Callable[[], None]:
-        """What gives the arguments that calls overwrite the values that they have now."""
+        """
+        What gives the arguments that calls overwrite the values that they have now: by stores that
+        leave them in caches, where what a program has written lies, as copies of memory may not.
+        """
         pairs = zip(self.signature.args, arguments, strict=True)
-        written = [np.asarray(x) for arg, x in pairs if arg.donated]
+        written = [np.asarray(x).reshape(-1).view(np.uint8) for arg, x in pairs if arg.donated]
         kept = [x.copy() for x in written]
 
         def give() -> None:
             for x, values in zip(written, kept, strict=True):
-                np.copyto(x, values)
+                np.bitwise_or(values, 0, out=x)
 
         return give
 
