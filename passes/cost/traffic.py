@@ -33,6 +33,7 @@ from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.model import bytes_read, written_by
 from mlc.passes.cost.nests import nest_reads, nest_writes
+from mlc.passes.cost.same_parts import SameParts
 from mlc.passes.cost.streams import Stream, Traffic
 
 LINE_BYTES = 64
@@ -48,6 +49,7 @@ class _Touch:
     lines: int = 0
     elements: int = 0
     positions: tuple[SSAValue, ...] = ()  # of a part that no phase of the trip has touched before
+    again: bool = False  # whether it is a part that the loop around has just touched
 
 
 def traffic_of(module: ModuleOp, sizes: Mapping[str, int]) -> dict[KernelOp, Traffic]:
@@ -103,6 +105,7 @@ class _Touching:
         """Where results lie that take the place of arguments."""
         self.cut: dict[TilesOp, dict[Hashable, int]] = {}
         """By loop the buffers of which it touches a part in each trip, and their bytes."""
+        self._same = SameParts()
         self._parts: set[tuple[SSAValue, tuple[SSAValue, ...]]] = set()
         self._within: dict[TilesOp, dict[Hashable, _Touch]] = {}  # by outermost loop: parts
 
@@ -127,7 +130,9 @@ class _Touching:
                     lines = moved // (LINE_BYTES if moved == everything else item)
                     elements = 0
                 where = self._buffer(x)
-                found.append(_Touch(where, size, moved, False, lines, elements, positions))
+                again = self._same.again(op, argument, where)
+                touch = _Touch(where, size, moved, False, lines, elements, positions, again)
+                found.append(touch)
         written = [[x] for x in op.outs] if op.overwritten is None else [written_by(op)]
         for k, (parts, out) in enumerate(zip(written, op.outs, strict=True)):
             size = bytes_of(out.type).evaluate(sizes)
@@ -143,8 +148,9 @@ class _Touching:
             elif place[0] != "input":
                 where = self.donated.get(place, place)
             lines = moved // LINE_BYTES * tiled  # a row of a register tile: few lines
-            written_part = _Touch(where, size, moved, True, lines, positions=positions)
-            found.append(written_part)
+            again = self._same.again(op, op.yielded.values[k], where)
+            touch = _Touch(where, size, moved, True, lines, 0, positions, again)
+            found.append(touch)
         if (loop := outermost_tiles(op)) is not None:
             within = self._within.setdefault(loop, {})
             within.update({t.buffer: t for t in found if t.positions})
@@ -157,7 +163,7 @@ class _Touching:
         """
         loops = list(enclosing_tiles(op))[::-1]
         if not touch.positions or not loops:  # a position may be that of a loop that is no walk
-            return touch.size if touch.moved < touch.size else 0
+            return touch.size if touch.moved < touch.size and not touch.again else 0
         axes = [
             (position, -(-extent.evaluate(self.sizes) // step))
             for loop in loops
@@ -292,7 +298,7 @@ class _History:
                 kept = max(size - left[buffer], 0)
                 left[buffer] = max(left[buffer] - size, 0)
             passed += kept
-            if kept:
+            if kept or isinstance(buffer, KernelOp):
                 rest.append((buffer, kept))
         rest.reverse()
         self._parts = [x for x in rest if x[0] is not op] + list(own.items())
