@@ -113,6 +113,7 @@ class _Touching:
         """The buffers that a kernel reads and writes."""
         sizes, found = sizes_at(op, self.sizes), list[_Touch]()
         strided, groups = _strided(op), [self.places.group(out) for out in op.outs]
+        run = _run_of_tiles(op)
         # a nest that stores into what it was given moves no more than its trips touch
         over = [k for k, x in enumerate(op.inputs) if op.is_nest and self.places.group(x) in groups]
         all_read = nest_reads(op, over) if op.is_nest else {}
@@ -129,6 +130,8 @@ class _Touching:
                     # of a part, the other elements of a line are nobody's
                     lines = moved // (LINE_BYTES if moved == everything else item)
                     elements = 0
+                elif k in run:
+                    lines = moved // (run[k] * element_dtype(x).bytes)
                 where = self._buffer(x)
                 again = self._same.again(op, argument, where)
                 touch = _Touch(where, size, moved, False, lines, elements, positions, again)
@@ -235,6 +238,17 @@ def _strided(op: KernelOp) -> frozenset[int]:
         if any(dim != ONE for k in moved for dim in access.shape[k + 1 :]):
             found.add(access.argument)
     return frozenset(found - turned_inputs(op, nest))
+
+
+def _run_of_tiles(op: KernelOp) -> Mapping[int, int]:
+    """
+    Of the inputs that are turned in tiles the elements that lie side by side in a tile: the first
+    of them is asked for in no order.
+    """
+    nest = nest_of(op)
+    if nest is None or op.schedule is None or (turn := op.schedule.data.turn) is None:
+        return {}
+    return dict.fromkeys(turned_inputs(op, nest), turn.rows)
 
 
 def _across(op: KernelOp, product: Product) -> frozenset[int]:
