@@ -10,7 +10,7 @@ from math import ceil, log2, prod
 
 from xdsl.ir import SSAValue
 
-from mlc.dialects.analysis.nests import HELD, is_number
+from mlc.dialects.analysis.nests import HELD, fold_axis, is_number
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts
@@ -22,15 +22,18 @@ from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import TensorOp, bytes_of, element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp
 from mlc.dialects.tensor.reduce import Product, Reduction
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import op_cycles
 from mlc.passes.cost.places import depends
-from mlc.passes.cost.streams import spread
+from mlc.passes.cost.streams import line_s, spread
 from mlc.passes.cost.work import ATTO, Work, seconds
 
 COPIES = 4
 """States of a sum that one loop adds to side by side, as the lowering of nests has them."""
+
+LINES_AHEAD = 3
+"""Lines down the columns that are asked for at once."""
 
 FOLD_OPS = 20
 """Of one sum along a vector beside its vectors: two loops, and what is left of a vector."""
@@ -115,13 +118,7 @@ class Arrays:
         loops, space, rank = self.loops, op.iteration(), len(op.shape)
         sizes = [self.size(dim) for dim in space]
         words, result, reduced = op.words()
-        letters = result + reduced
-        candidates = [k for k in (len(space) - 1, rank - 1) if k >= 0 and sizes[k] != 1]
-
-        def dense(k: int) -> int:
-            return sum(len(word) for word in words if word.endswith(letters[k]))
-
-        vector = max(candidates, key=dense, default=len(space) - 1)
+        letters, vector = result + reduced, fold_axis(op)
         lanes = self.target.lanes(8 * op.summand().bytes)
         if op.order() == "in turn" and vector >= rank:
             lanes = 1
@@ -142,7 +139,7 @@ class Arrays:
             each = max(total * max(step, latency), alone, reading)
             return Sum(inside=each + results * latency, decided=results)
         if vector < rank:
-            down = vectors * max(step, loops.down_step_cycles) + alone
+            down = total // max(along, 1) * self._down(op, along, lanes, step) + alone
             return Sum(inside=max(down, reading) + results / lanes * loops.state_cycles)
         if along > COPIES * lanes:
             step = max(step, latency / COPIES)
@@ -150,6 +147,22 @@ class Arrays:
         ops = FOLD_OPS + COPIES - 1 + 3 * log2(lanes)
         inside = max(vectors * step + alone, reading)
         return Sum(begin=results * ops * loops.issue_cycles, inside=inside, decided=results)
+
+    def _down(self, op: Reduction, along: int, lanes: int, step: float) -> float:
+        """
+        Of one row of a reduction down columns: several vectors of columns at once, or what is left
+        of them one by one, each of which waits for its sum; every vector is in a line of its own.
+        """
+        latency = float(self.target.fma_latency_cycles)
+        held = max((self._array_bytes(x) for x in op.operands), default=0)
+        step += line_s(held, self.target) / self.target.cycle_s / LINES_AHEAD
+        blocks, rest = divmod(ceil(along / lanes), COPIES)
+        return blocks * max(COPIES * step, latency) + rest * max(step, latency)
+
+    def _array_bytes(self, value: SSAValue) -> int:
+        """Of the arrays of which a value's elements are parts."""
+        parts = [part.operands[0] for part in parts_in(value)] or [value]
+        return max(self.size(bytes_of(x.type)) for x in parts)
 
     def map_latency(self, value: SSAValue) -> float:
         """From elements that were just stored to those that are made of them."""
@@ -204,6 +217,8 @@ class Arrays:
             op = x.owner
             if isinstance(op, ReshapeOp) and op.x.type != x.type:
                 pending.append((op.x, _same_axis(op, along)))
+            elif isinstance(op, TransposeOp):
+                pending.append((op.x, op.permutation()[along]))
             elif isinstance(op, DynamicSliceOp | SliceOp):
                 step = self._step(op.results[0], op.operands[0], along) if lanes > 1 else 0
                 cycles += 0.0 if step else self.loops.load_issue_cycles

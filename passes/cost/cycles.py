@@ -27,6 +27,7 @@ from mlc.dialects.tensor.shape import ConcatOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tile.words import Words
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.arrays import LINES_AHEAD
 from mlc.passes.cost.ops import op_cycles
 from mlc.passes.cost.streams import line_s
 from mlc.passes.cost.trips import nest_cycles
@@ -40,8 +41,6 @@ FUNCTION_CYCLES = 8.0
 """From which an op is a long chain of operations."""
 COLUMN_DEPTH = 256
 """Rows from which a reduction down the columns has many."""
-LINES_AHEAD = 3
-"""Lines down the columns that are asked for at once."""
 
 
 def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
