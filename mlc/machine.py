@@ -129,6 +129,15 @@ def chain_of_sums(x: Any) -> Any:
     return scan(step, np.float64(0), x)
 
 
+def three_taps(x: Any) -> Any:
+    return x[2:] + x[1:-1] + x[:-2]
+
+
+def nine_taps(x: Any) -> Any:
+    ends = [x[k : k - 8] for k in range(8)]
+    return sum(ends, x[8:])
+
+
 def multiplied(x: Any, w: Any) -> Any:
     return x @ w
 
@@ -184,6 +193,7 @@ class Probe:
 
 PROBES = (
     Probe("vector_step_cycles", (between, ((512,),)), (between, ((1536,),)), kernel=1),
+    Probe("tap_cycles", (three_taps, ((1026,),)), (nine_taps, ((1032,),))),
     Probe("row_start_cycles", (by_row, ((16, 96), (16, 1))), (by_row, ((48, 32), (48, 1)))),
     Probe("masked_store_cycles", (by_row, ((48, 32), (48, 1))), (by_row, ((48, 31), (48, 1)))),
     Probe("reduce_step_cycles", (row_sums, ((16, 64),)), (row_sums, ((16, 192),))),

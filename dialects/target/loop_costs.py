@@ -34,6 +34,10 @@ class LoopCosts:
     vector_step_cycles: float = 0.4
     """Of a vector, beside its ops: addresses and the loop's end. Source: as `source`."""
 
+    tap_cycles: float = 1.0
+    """A vector of those that are loaded of one array beside one another, as stencils do: it mostly
+    lies in two lines. Source: docs/measurements.md, Stencils."""
+
     masked_store_cycles: float = 18.0
     """A vector that is stored in part. Source: as `source`."""
 

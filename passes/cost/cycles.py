@@ -7,7 +7,8 @@ its start, its whole vectors and what it loses at a ragged end; a vector costs i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, log2, prod
 
 from xdsl.ir import Operation, SSAValue
@@ -23,7 +24,7 @@ from mlc.dialects.tensor.op import OpaqueOp, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
-from mlc.dialects.tensor.shape import ConcatOp
+from mlc.dialects.tensor.shape import ConcatOp, SliceOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tile.words import Words
 from mlc.lazy_dataclass import dataclass
@@ -166,10 +167,21 @@ class _Rows:
                 cycles += found * self._places.get(op, 1.0)
                 functions += found >= FUNCTION_CYCLES
         cycles *= self.loops.function_chain_factor if functions > 1 else 1.0
+        if lanes > 1:  # loads and ops begin side by side
+            cycles = max(cycles, self._taps * self.loops.tap_cycles)
         for access in self.nest.accesses:
             if not access.per_result:
                 cycles += self._access(access, lanes)
         return cycles
+
+    @cached_property
+    def _taps(self) -> int:
+        """Loads of a vector from inputs of which it takes several."""
+        found: dict[int, set[object]] = {}
+        for access in self.nest.accesses:
+            if not access.per_result and self._step_of(access) == 1:
+                found.setdefault(access.argument, set()).add(access.point)
+        return _several(map(len, found.values()))
 
     @cached_property
     def _places(self) -> Mapping[TensorOp, float]:
@@ -217,11 +229,7 @@ class _Rows:
             return 0.5
         if access.point and not access.point[-1].known:
             return self.loops.gathered_cycles * lanes
-        stride, unit = 0, 1
-        shape = [dim.evaluate(self.sizes) for dim in access.shape]
-        for position, extent in zip(reversed(access.point), reversed(shape), strict=True):
-            stride += position.coefficient(self.schedule.vector_axis) * unit
-            unit *= extent
+        stride = self._step_of(access)
         if stride in (0, 1):
             return 0.0
         item = element_dtype(self.kernel.inputs[access.argument]).bytes
@@ -229,6 +237,21 @@ class _Rows:
             return self.loops.turned(item) * lanes
         step = abs(stride) * item
         return self.loops.alone_cycles(item, step, self.target.cache_line_bytes) * lanes
+
+    def _step_of(self, access: Access) -> int:
+        """Elements from one place of an input to the next one along the vector."""
+        stride, unit = 0, 1
+        shape = [dim.evaluate(self.sizes) for dim in access.shape]
+        for position, extent in zip(reversed(access.point), reversed(shape), strict=True):
+            if not position.known:
+                return 0
+            stride += position.coefficient(self.schedule.vector_axis) * unit
+            unit *= extent
+        return stride
+
+
+def _several(counts: Iterable[int]) -> int:
+    return sum(count for count in counts if count > 1)
 
 
 def _by_words(kernel: KernelOp, words: Words, sizes: Mapping[str, int], target: CpuTarget) -> float:
@@ -277,7 +300,10 @@ def _piece_cycles(
     axis = max((k for k, n in enumerate(extents) if n != 1), default=len(extents) - 1)
     along, rows = extents[axis], prod(extents[:axis])
     step = item * prod(dim.evaluate(sizes) for dim in op.shape[axis + 1 :])
-    vector = loops.vector_step_cycles + sum(op_cycles(x, lanes, target) for x in _made_of(piece))
+    made = [*_made_of(piece)]
+    ops = sum(op_cycles(x, lanes, target) for x in made)
+    taps = Counter(x.operands[0] for x in made if isinstance(x, SliceOp))
+    vector = loops.vector_step_cycles + max(ops, _several(taps.values()) * loops.tap_cycles)
     if step > item:  # a column of a wider array
         vector += lanes * loops.alone_cycles(item, step, target.cache_line_bytes)
     ragged = (along % lanes != 0) * loops.masked_store_cycles
