@@ -97,6 +97,10 @@ def column(x: Any) -> Any:
     return x[:, 3] + 1
 
 
+def first_column(x: Any) -> Any:
+    return x[:, 0] + 1
+
+
 def every_page(x: Any) -> Any:
     return x[::256] + 1
 
@@ -208,6 +212,7 @@ PROBES = (
     Probe("short_loop_cycles", (column_maxima, ((4, 16, 32),)), (halved, ((2, 2, 16, 32),))),
     Probe("iota_cycles", (shifted, ((1536,),)), (numbered, ((1536,),))),
     Probe("strided_cycles", (every_third, ((768,),)), (every_third, ((3072,),))),
+    Probe("column_cycles", (first_column, ((64, 3),)), (first_column, ((256, 3),))),
     Probe("apart_cycles", (column, ((64, 20),)), (column, ((256, 20),))),
     Probe("conflict_cycles", (every_page, ((1 << 14,),)), (every_page, ((1 << 16,),))),
     Probe("turned_cycles", (by_row, ((32, 32), (32, 32))), (turned, ((32, 32), (32, 32)))),

@@ -100,7 +100,12 @@ class LoopCosts:
     """A position as a number. Source: as `source`."""
 
     strided_cycles: float = 1.2
-    """An element that is loaded alone, beside the next one in its line. Source: as `source`."""
+    """An element of a row of which every so many are taken, beside the next one in its line.
+    Source: as `source`."""
+
+    column_cycles: float = 1.2
+    """An element of a column, beside the next one in its line. Source: docs/measurements.md, Cost
+    model."""
 
     apart_cycles: float = 2.0
     """Likewise, where each lies in another line. Source: docs/measurements.md, Cost model."""
@@ -293,10 +298,14 @@ class LoopCosts:
         """Cycles of an element of `item` bytes of a running sum."""
         return self.scan_f64_cycles if item > 4 else self.scan_cycles
 
-    def alone_cycles(self, item: int, step: int, line_bytes: int) -> float:
-        """Of an element of `item` bytes that is loaded alone, `step` bytes from the next one."""
+    def alone_cycles(self, item: int, step: int, line_bytes: int, *, in_row: bool = False) -> float:
+        """
+        Of an element of `item` bytes that is loaded alone, `step` bytes from the next one: in a
+        column, or in a row of which every so many are taken.
+        """
         wide = item > 4
         each = self.strided_f64_cycles if wide else self.strided_cycles
+        each = each if in_row else max(each, self.column_cycles)
         if step >= line_bytes:
             each = max(each, self.apart_f64_cycles if wide else self.apart_cycles)
         if step % CONFLICT_BYTES == 0:

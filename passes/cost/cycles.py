@@ -235,8 +235,9 @@ class _Rows:
         item = element_dtype(self.kernel.inputs[access.argument]).bytes
         if access.argument in self._turned:
             return self.loops.turned(item) * lanes
-        step = abs(stride) * item
-        return self.loops.alone_cycles(item, step, self.target.cache_line_bytes) * lanes
+        step, line = abs(stride) * item, self.target.cache_line_bytes
+        in_row = access.point[-1].coefficient(self.schedule.vector_axis) != 0
+        return self.loops.alone_cycles(item, step, line, in_row=in_row) * lanes
 
     def _step_of(self, access: Access) -> int:
         """Elements from one place of an input to the next one along the vector."""

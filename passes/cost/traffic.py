@@ -128,7 +128,8 @@ class _Touching:
                 if k in strided:
                     item = element_dtype(x).bytes
                     # of a part, the other elements of a line are nobody's
-                    lines = moved // (LINE_BYTES if moved == everything else item)
+                    apart = item * (everything // max(moved, 1))
+                    lines = moved // item * min(apart, LINE_BYTES) // LINE_BYTES
                     elements = 0
                 elif k in run:
                     lines = moved // (run[k] * element_dtype(x).bytes)
