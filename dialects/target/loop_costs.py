@@ -183,7 +183,7 @@ class LoopCosts:
     forward_cycles: float = 5.0
     """Until a load has what a store before it has written. Source: as issue_cycles."""
 
-    blocked_cycles: float = 18.0
+    blocked_cycles: float = 20.0
     """Until a vector is loaded of which a part has just been stored, or all of it in parts: what
     was stored must lie in level 1. Source: docs/measurements.md, Nests."""
 

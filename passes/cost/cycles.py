@@ -94,6 +94,8 @@ class _Rows:
         if any(not p.known for access in self.nest.accesses for p in access.point[:-1]):
             start += loops.gathered_row_cycles * (row > 1)
         end = (row % lanes != 0) * loops.masked_store_cycles * len(self.kernel.outs)
+        if row % lanes and rows > 1 and max(self.kernel.shared_inputs) >= 0:
+            end += loops.blocked_cycles  # the next row begins beside what this one has stored
         return rows * (start + vectors * (loops.vector_step_cycles + self._vector(lanes)) + end)
 
     def _along(self) -> float:
