@@ -191,14 +191,14 @@ class Arrays:
         one that moves was read when the loop around began, and its whole array since.
         """
         own = sum(self.size(bytes_of(x.type)) for x in op.operands)
-        around = next(loops_around(op), None)
-        number = around.blocks[0].args[0] if isinstance(around, ForOp) else None
+        around, *outer = [*loops_around(op), None]
         work = Work()
         for x in op.operands:
             part, held = self.size(bytes_of(x.type)), own
-            for y in parts_in(x) if number is not None and next(loops_around(around), None) else ():
-                if any(depends(offset, number) for offset in y.offsets):
-                    held = max(held, self.size(bytes_of(y.operands[0].type)))
+            if isinstance(around, ForOp) and len(outer) > 1:
+                number = around.body.block.args[0]
+                moved = (y for y in parts_in(x) if any(depends(i, number) for i in y.offsets))
+                held = max([held, *(self.size(bytes_of(y.x.type)) for y in moved)])
             work += Work(read=spread(part, held, self.target))
         return seconds(work, self.target) / ATTO / self.target.cycle_s
 

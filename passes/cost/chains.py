@@ -68,14 +68,14 @@ class Chains:
         alone = len(arrays) <= 1 and not any(_is_loop(x) for x in block.ops)
         forward = 0.0 if alone else self.loops.forward_cycles
         indices = {x: _index(x, x.offsets, later, block) for x in slices}
-        read = {
+        read: dict[SSAValue, tuple[SSAValue, float]] = {
             x.result: (stored[at], forward)
             for x, at in indices.items()
             if None not in at[1] and at in stored
         }
         for x in straight(block):
             if isinstance(x, Reduction) and is_number(x.results[0]):
-                read |= self._summed(x, stored, later)
+                read.update(self._summed(x, stored, later))
         carried = op.carried_in(block)
         given = dict(zip(carried, yield_of(block).values, strict=True))
         late: dict[SSAValue, float] = dict.fromkeys((*carried, *read), 0.0)
