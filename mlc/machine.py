@@ -150,36 +150,40 @@ def biased(x: Any, w: Any) -> Any:
     return np.tanh(x @ w)
 
 
+def divided(i: Any) -> Any:
+    return 1000 // (i + 1)
+
+
+def chain_of_quotients(i: Any) -> Any:
+    def step(last: Any, here: Any) -> Any:
+        found = (last + 1000) // (here + 1)
+        return found, found
+
+    return scan(step, np.int64(0), i)
+
+
 def quotient(x: Any) -> Any:
     return 1.5 / x
 
 
-def root(x: Any) -> Any:
-    return np.sqrt(x)
+def power(x: Any) -> Any:
+    return x**-1.3
 
 
-def exponential(x: Any) -> Any:
-    return np.exp(x)
+def whole_quotient(x: Any) -> Any:
+    return x // 0.3
 
 
-def logarithm(x: Any) -> Any:
-    return np.log(x)
+def remainder(x: Any) -> Any:
+    return x % 0.3
 
 
-def logarithm_1p(x: Any) -> Any:
-    return np.log1p(x)
+def hypotenuse(x: Any) -> Any:
+    return np.hypot(x, 0.5)
 
 
-def tangent(x: Any) -> Any:
-    return np.tanh(x)
-
-
-def sine(x: Any) -> Any:
-    return np.sin(x)
-
-
-def cosine(x: Any) -> Any:
-    return np.cos(x)
+def angle(x: Any) -> Any:
+    return np.arctan2(x, 0.5)
 
 
 @dataclass(frozen=True)
@@ -234,14 +238,39 @@ PROBES = (
     Probe("scan_cycles", (running, ((4, 128),)), (running, ((12, 128),))),
     Probe("scan_f64_cycles", (running, ((4, 128),)), (running, ((12, 128),)), np.float64),
     Probe("add_latency_cycles", (chain_of_sums, ((200,),)), (chain_of_sums, ((600,),)), np.float64),
+    Probe("integer_divide_cycles", (divided, ((-128,),)), (divided, ((-512,),))),
+    Probe(
+        "integer_divide_latency_cycles",
+        (chain_of_quotients, ((-200,),)),
+        (chain_of_quotients, ((-600,),)),
+    ),
     Probe(
         "tile_epilogue_factor", (multiplied, ((48, 64), (64, 64))), (biased, ((48, 64), (64, 64)))
     ),
 )
 
+
+def of_ufunc(name: str) -> Program:
+    """A program of one function."""
+    function = getattr(np, name)
+
+    def found(x: Any) -> Any:
+        return function(x)
+
+    return found
+
+
+UFUNCS = {
+    "sqrt": "sqrt", "cbrt": "cbrt", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log",
+    "log2": "log2", "log10": "log10", "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan",
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "sinh": "sinh", "cosh": "cosh",
+    "tanh": "tanh",
+}  # fmt: skip
+"""An op's name -> NumPy's."""
+
 FUNCTIONS: Mapping[str, Program] = {
-    "div": quotient, "sqrt": root, "exp": exponential, "log": logarithm, "log1p": logarithm_1p,
-    "tanh": tangent, "sin": sine, "cos": cosine,
+    "div": quotient, "pow": power, "floor_div": whole_quotient, "mod": remainder,
+    "hypot": hypotenuse, "atan2": angle, **{name: of_ufunc(x) for name, x in UFUNCS.items()},
 }  # fmt: skip
 """Ops whose cycles a row may have."""
 

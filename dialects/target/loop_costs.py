@@ -194,9 +194,9 @@ class LoopCosts:
     """Of branches that data decide, foretold wrongly: of two ends that are as likely, half at
     most. Source: estimate."""
 
-    num_learnt_branches: int = 16384
+    num_learnt_branches: int = 32768
     """Branches that data decide in a call, all of which the next call like it foretells.
-    Source: docs/measurements.md, Branches; estimate where it is not measured."""
+    Source: docs/measurements.md, Branches, of a Zen 4."""
 
     # products
 
@@ -400,8 +400,14 @@ ZEN4 = replace(
     name="zen4",
     function_cycles=(
         "div 3.2 5.9, sqrt 7.3 12.9, exp 6.4 9.3, log 6.2 10.5, log1p 10.9 14.3, tanh 12 27.5, "
-        "sin 10.5 26.5, cos 10.7 29.4"
+        "sin 10.5 26.5, cos 10.7 29.4, pow 33 49, floor_div 21.7 25.9, mod 13.6 13.9, hypot 29 13, "
+        "atan2 12.8 15.8, cbrt 21 22, exp2 5.1 7.2, expm1 8.5 13.6, log2 5.7 10.5, log10 7.4 11.2, "
+        "tan 32 31, asin 17.4 27, acos 18.2 28, atan 12 15.4, sinh 16.4 24, cosh 9.3 12.8"
     ),
+    tap_cycles=1.35,
+    column_cycles=1.06,
+    integer_divide_cycles=6.6,
+    integer_divide_latency_cycles=16.0,
     row_start_cycles=0.375,
     vector_step_cycles=0.59,
     masked_store_cycles=0.7,
@@ -432,7 +438,6 @@ ZEN4 = replace(
     scan_f64_cycles=3.0,
     add_latency_cycles=3.1,
     num_waiting_ops=320,
-    num_learnt_branches=32768,
     tile_epilogue_factor=1.24,
     l2_first_s=5.3e-9,
     l3_first_s=57e-9,
