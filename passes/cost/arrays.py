@@ -183,7 +183,8 @@ class Arrays:
         if len(op.iteration()) > len(op.shape) + 1:
             return folded
         # what was just stored is added last, alone; once in a vector's elements it is whole
-        return latency + folded / lanes
+        along = self.size(op.iteration()[-1])
+        return latency + (folded / lanes if along >= lanes else 0.0)
 
     def _reading(self, op: TensorOp) -> float:
         """

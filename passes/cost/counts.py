@@ -28,10 +28,10 @@ FORETOLD_TRIPS = 8
 """Of `while` in another loop: of branches back 88 of 100 are
 taken. SOURCE: Ball, Larus, "Branch prediction for free", PLDI 1993"""
 
-LINKED_TRIPS = 2
+LINKED_TRIPS = 1
 """Of `while` in another loop that goes where the element it stands at says: tables, trees and
-failure links are made so that few steps lead to the end. SOURCE: Cormen, Leiserson, Rivest, Stein,
-chapters 11, 17, 21 and 32: amortised costs that do not grow with the size"""
+failure links are made so that all loops together take no more steps than the one around. SOURCE:
+Cormen, Leiserson, Rivest, Stein, chapters 11, 17, 21 and 32: amortised costs"""
 
 Values = Mapping[SSAValue, int]
 

@@ -40,6 +40,8 @@ from mlc.passes.tile.windows import in_strips
 
 FUNCTION_CYCLES = 8.0
 """From which an op is a long chain of operations."""
+ALIGNED_TAP = 8 / 15
+"""A vector in one line, to those of all places in a line, of which seven in eight lie in two."""
 COLUMN_DEPTH = 256
 """Rows from which a reduction down the columns has many."""
 
@@ -177,13 +179,27 @@ class _Rows:
         return cycles
 
     @cached_property
-    def _taps(self) -> int:
+    def _taps(self) -> float:
         """Loads of a vector from inputs of which it takes several."""
-        found: dict[int, set[object]] = {}
+        found: dict[int, dict[object, float]] = {}
         for access in self.nest.accesses:
             if not access.per_result and self._step_of(access) == 1:
-                found.setdefault(access.argument, set()).add(access.point)
-        return _several(map(len, found.values()))
+                found.setdefault(access.argument, {})[access.point] = self._lines(access)
+        return sum(sum(each.values()) for each in found.values() if len(each) > 1)
+
+    def _lines(self, access: Access) -> float:
+        """Of a load of several, one where its vectors lie in two lines; less where in one."""
+        item = element_dtype(self.kernel.inputs[access.argument]).bytes
+        unit, start, crossed = item, 0, False
+        for position, dim in zip(reversed(access.point), reversed(access.shape), strict=True):
+            if not position.offset.symbols() <= self.sizes.keys():
+                return 1.0  # somewhere
+            start += position.offset.evaluate(self.sizes) * unit
+            unit *= dim.evaluate(self.sizes)
+            crossed |= unit % self.target.cache_line_bytes != 0
+        several = prod(self.extents) > self._row()[0]
+        in_two = (crossed and several) or start % self.target.cache_line_bytes != 0
+        return 1.0 if in_two else ALIGNED_TAP
 
     @cached_property
     def _places(self) -> Mapping[TensorOp, float]:

@@ -48,6 +48,9 @@ FORGOTTEN_OCTAVES = 2.0
 """From as many branches as are learnt to so many that none is: each doubling takes half of them.
 Source: docs/measurements.md, Branches."""
 
+COMPARED_OPS = 3
+"""Of integers that are known to lie within twice the divisor: LLVM compares and subtracts."""
+
 TWO_POINTS = (0.5 - 1 / sqrt(12), 0.5 + 1 / sqrt(12))
 
 
@@ -245,7 +248,8 @@ class _Trips:
             return
         begun = max(op.WEIGHT if op.WEIGHT <= 2 else 1.0, 1.0)
         if isinstance(op, WholeDivision) and (divisor := constant_divisor(op)) is not None:
-            begun = division_ops(divisor)
+            near = abs(values.get(op.operands[0], 2 * abs(divisor))) < 2 * abs(divisor)
+            begun = COMPARED_OPS if near else division_ops(divisor)
         elif op.WEIGHT > 2 and isinstance(op, Elementwise):
             found.divide += op_cycles(op, 1, self.target)
         found.begin += self.loops.issue_cycles * begun
