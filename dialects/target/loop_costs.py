@@ -104,8 +104,8 @@ class LoopCosts:
     Source: as `source`."""
 
     column_cycles: float = 1.2
-    """An element of a column, beside the next one in its line. Source: docs/measurements.md, Cost
-    model."""
+    """An element of a column, beside the next one in its line.
+    Source: docs/measurements.md, Cost model."""
 
     apart_cycles: float = 2.0
     """Likewise, where each lies in another line. Source: docs/measurements.md, Cost model."""
@@ -196,7 +196,7 @@ class LoopCosts:
 
     num_learnt_branches: int = 32768
     """Branches that data decide in a call, all of which the next call like it foretells.
-    Source: docs/measurements.md, Branches, of a Zen 4."""
+    Source: docs/measurements.md, Branches."""
 
     # products
 
