@@ -61,12 +61,15 @@ class Case:
         found = self.profiler.run(self.arguments, seconds / 2)
         self.runs = list(found.runs)
         self.seconds = list(map(min, self.seconds or found.seconds, found.seconds))
+        give = self.profiler.given_anew(self.arguments)
         end = time.perf_counter() + seconds / 2
         start = 0.0
         while start < end:
+            give()
             start = time.perf_counter()
             builtin(*self.arguments)
             self.call_s = min(self.call_s, time.perf_counter() - start)
+        give()
 
     def kernels(self, target: CpuTarget, threads: int) -> list[KernelReport]:
         """What has a clock, in the order of `seconds`."""

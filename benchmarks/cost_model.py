@@ -9,8 +9,9 @@ The cost model beside the clock: kernels of a set of programs, the programs, and
 Each program is compiled once for each way of fusion. Its kernels are timed where they run (mlc/
 profile.py), all programs in turn, round after round; the least of all rounds counts, because other
 work on the machine only ever adds. The rates are the probe's, the best of one run before and one
-after. A kernel under `LEAST_S` is not compared: a clock read has that error. On one thread the
-phases of tile loops are compared in the place of the loops.
+after; what loops take is what `mlc machine --measure` has kept. A kernel under `LEAST_S` is not
+compared: a clock read has that error. On one thread the phases of tile loops are compared in the
+place of the loops.
 
 `--of` says which set: `zoo`, or `kernels`, to which nothing in the model is fitted
 (benchmarks/cost_cases.py). What `--store` keeps, `--stored` compares with what the model says now.
@@ -163,7 +164,8 @@ def timed(which: str, plans: Sequence[str], options: Settings) -> tuple[list[Cas
     for _ in range(options.rounds):
         for case in found:
             case.run(ROUND_S)
-    return found, best_rates(before, probe.measure())
+    rates = best_rates(before, probe.measure())
+    return found, replace(rates, loops=probe.host_target().loops)
 
 
 def print_all(found: Sequence[Case], target: CpuTarget, options: Settings) -> None:

@@ -97,6 +97,10 @@ def column(x: Any) -> Any:
     return x[:, 3] + 1
 
 
+def first_column(x: Any) -> Any:
+    return x[:, 0] + 1
+
+
 def every_page(x: Any) -> Any:
     return x[::256] + 1
 
@@ -129,6 +133,15 @@ def chain_of_sums(x: Any) -> Any:
     return scan(step, np.float64(0), x)
 
 
+def three_taps(x: Any) -> Any:
+    return x[2:] + x[1:-1] + x[:-2]
+
+
+def nine_taps(x: Any) -> Any:
+    ends = [x[k : k - 8] for k in range(8)]
+    return sum(ends, x[8:])
+
+
 def multiplied(x: Any, w: Any) -> Any:
     return x @ w
 
@@ -137,36 +150,40 @@ def biased(x: Any, w: Any) -> Any:
     return np.tanh(x @ w)
 
 
+def divided(i: Any) -> Any:
+    return 1000 // (i + 1)
+
+
+def chain_of_quotients(i: Any) -> Any:
+    def step(last: Any, here: Any) -> Any:
+        found = (last + 1000) // (here + 1)
+        return found, found
+
+    return scan(step, np.int64(0), i)
+
+
 def quotient(x: Any) -> Any:
     return 1.5 / x
 
 
-def root(x: Any) -> Any:
-    return np.sqrt(x)
+def power(x: Any) -> Any:
+    return x**-1.3
 
 
-def exponential(x: Any) -> Any:
-    return np.exp(x)
+def whole_quotient(x: Any) -> Any:
+    return x // 0.3
 
 
-def logarithm(x: Any) -> Any:
-    return np.log(x)
+def remainder(x: Any) -> Any:
+    return x % 0.3
 
 
-def logarithm_1p(x: Any) -> Any:
-    return np.log1p(x)
+def hypotenuse(x: Any) -> Any:
+    return np.hypot(x, 0.5)
 
 
-def tangent(x: Any) -> Any:
-    return np.tanh(x)
-
-
-def sine(x: Any) -> Any:
-    return np.sin(x)
-
-
-def cosine(x: Any) -> Any:
-    return np.cos(x)
+def angle(x: Any) -> Any:
+    return np.arctan2(x, 0.5)
 
 
 @dataclass(frozen=True)
@@ -184,6 +201,7 @@ class Probe:
 
 PROBES = (
     Probe("vector_step_cycles", (between, ((512,),)), (between, ((1536,),)), kernel=1),
+    Probe("tap_cycles", (three_taps, ((1026,),)), (nine_taps, ((1032,),))),
     Probe("row_start_cycles", (by_row, ((16, 96), (16, 1))), (by_row, ((48, 32), (48, 1)))),
     Probe("masked_store_cycles", (by_row, ((48, 32), (48, 1))), (by_row, ((48, 31), (48, 1)))),
     Probe("reduce_step_cycles", (row_sums, ((16, 64),)), (row_sums, ((16, 192),))),
@@ -198,6 +216,7 @@ PROBES = (
     Probe("short_loop_cycles", (column_maxima, ((4, 16, 32),)), (halved, ((2, 2, 16, 32),))),
     Probe("iota_cycles", (shifted, ((1536,),)), (numbered, ((1536,),))),
     Probe("strided_cycles", (every_third, ((768,),)), (every_third, ((3072,),))),
+    Probe("column_cycles", (first_column, ((64, 3),)), (first_column, ((256, 3),))),
     Probe("apart_cycles", (column, ((64, 20),)), (column, ((256, 20),))),
     Probe("conflict_cycles", (every_page, ((1 << 14,),)), (every_page, ((1 << 16,),))),
     Probe("turned_cycles", (by_row, ((32, 32), (32, 32))), (turned, ((32, 32), (32, 32)))),
@@ -219,14 +238,39 @@ PROBES = (
     Probe("scan_cycles", (running, ((4, 128),)), (running, ((12, 128),))),
     Probe("scan_f64_cycles", (running, ((4, 128),)), (running, ((12, 128),)), np.float64),
     Probe("add_latency_cycles", (chain_of_sums, ((200,),)), (chain_of_sums, ((600,),)), np.float64),
+    Probe("integer_divide_cycles", (divided, ((-128,),)), (divided, ((-512,),))),
+    Probe(
+        "integer_divide_latency_cycles",
+        (chain_of_quotients, ((-200,),)),
+        (chain_of_quotients, ((-600,),)),
+    ),
     Probe(
         "tile_epilogue_factor", (multiplied, ((48, 64), (64, 64))), (biased, ((48, 64), (64, 64)))
     ),
 )
 
+
+def of_ufunc(name: str) -> Program:
+    """A program of one function."""
+    function = getattr(np, name)
+
+    def found(x: Any) -> Any:
+        return function(x)
+
+    return found
+
+
+UFUNCS = {
+    "sqrt": "sqrt", "cbrt": "cbrt", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log",
+    "log2": "log2", "log10": "log10", "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan",
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "sinh": "sinh", "cosh": "cosh",
+    "tanh": "tanh",
+}  # fmt: skip
+"""An op's name -> NumPy's."""
+
 FUNCTIONS: Mapping[str, Program] = {
-    "div": quotient, "sqrt": root, "exp": exponential, "log": logarithm, "log1p": logarithm_1p,
-    "tanh": tangent, "sin": sine, "cos": cosine,
+    "div": quotient, "pow": power, "floor_div": whole_quotient, "mod": remainder,
+    "hypot": hypotenuse, "atan2": angle, **{name: of_ufunc(x) for name, x in UFUNCS.items()},
 }  # fmt: skip
 """Ops whose cycles a row may have."""
 

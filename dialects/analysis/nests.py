@@ -30,7 +30,7 @@ from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.rule import RuleOp
-from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.shape import ReshapeOp, TransposeOp
 from mlc.lazy_dataclass import dataclass
 
 ZERO, ONE = Dim.const(0), Dim.const(1)
@@ -132,6 +132,33 @@ def held_in(loop: ControlOp) -> set[Operation]:
 def ops_in(block: Block) -> Iterable[Operation]:
     """The ops of a block and of the regions in it, in order."""
     return block.walk()
+
+
+def fold_axis(op: Reduction) -> int:
+    """
+    The axis that carries the vector of a reduction in a nest: the one along which the largest
+    operands lie in memory, of the last that is reduced and the last that is kept.
+    """
+    space, rank = op.iteration(), len(op.shape)
+    words, result, reduced = op.words()
+    letters = result + reduced
+    lying = [_in_memory(x, word) for x, word in zip(op.operands, words, strict=False)]
+    candidates = [len(space) - 1] if reduced else []
+    candidates += [rank - 1] if rank else []
+
+    def dense(k: int) -> int:
+        return sum(len(word) for word in lying if word.endswith(letters[k]))
+
+    return max((k for k in candidates if space[k] != ONE), key=dense, default=len(space) - 1)
+
+
+def _in_memory(value: SSAValue, word: str) -> str:
+    """The letters of an operand in the order in which its axes lie."""
+    while isinstance(op := value.owner, TransposeOp) and HELD not in op.attributes:
+        places = op.permutation()
+        word = "".join(word[places.index(k)] for k in range(len(places)))
+        value = op.x
+    return word
 
 
 def _is_dear(op: TensorOp) -> bool:

@@ -34,6 +34,10 @@ class LoopCosts:
     vector_step_cycles: float = 0.4
     """Of a vector, beside its ops: addresses and the loop's end. Source: as `source`."""
 
+    tap_cycles: float = 1.0
+    """A vector of those that are loaded of one array beside one another, as stencils do: it mostly
+    lies in two lines. Source: docs/measurements.md, Stencils."""
+
     masked_store_cycles: float = 18.0
     """A vector that is stored in part. Source: as `source`."""
 
@@ -96,7 +100,12 @@ class LoopCosts:
     """A position as a number. Source: as `source`."""
 
     strided_cycles: float = 1.2
-    """An element that is loaded alone, beside the next one in its line. Source: as `source`."""
+    """An element of a row of which every so many are taken, beside the next one in its line.
+    Source: as `source`."""
+
+    column_cycles: float = 1.2
+    """An element of a column, beside the next one in its line.
+    Source: docs/measurements.md, Cost model."""
 
     apart_cycles: float = 2.0
     """Likewise, where each lies in another line. Source: docs/measurements.md, Cost model."""
@@ -148,6 +157,13 @@ class LoopCosts:
     integer_cycles: float = 0.25
     """Likewise an op of integers: four units. Source: as issue_cycles."""
 
+    integer_divide_cycles: float = 6.0
+    """A division of integers of 64 bits that waits for nothing. Source: docs/measurements.md,
+    Integer division."""
+
+    integer_divide_latency_cycles: float = 15.0
+    """Until it is there. Source: as integer_divide_cycles."""
+
     num_waiting_ops: int = 256
     """Ops that are dispatched and not done: of Zen 3; Zen 4 has 320, Golden Cove 512. Source: as
     issue_cycles."""
@@ -167,12 +183,20 @@ class LoopCosts:
     forward_cycles: float = 5.0
     """Until a load has what a store before it has written. Source: as issue_cycles."""
 
+    blocked_cycles: float = 20.0
+    """Until a vector is loaded of which a part has just been stored, or all of it in parts: what
+    was stored must lie in level 1. Source: docs/measurements.md, Nests."""
+
     mispredict_cycles: float = 17.0
     """A branch that was foretold wrongly. Source: as issue_cycles."""
 
     mispredicted_share: float = 0.25
     """Of branches that data decide, foretold wrongly: of two ends that are as likely, half at
     most. Source: estimate."""
+
+    num_learnt_branches: int = 32768
+    """Branches that data decide in a call, all of which the next call like it foretells.
+    Source: docs/measurements.md, Branches."""
 
     # products
 
@@ -274,10 +298,14 @@ class LoopCosts:
         """Cycles of an element of `item` bytes of a running sum."""
         return self.scan_f64_cycles if item > 4 else self.scan_cycles
 
-    def alone_cycles(self, item: int, step: int, line_bytes: int) -> float:
-        """Of an element of `item` bytes that is loaded alone, `step` bytes from the next one."""
+    def alone_cycles(self, item: int, step: int, line_bytes: int, *, in_row: bool = False) -> float:
+        """
+        Of an element of `item` bytes that is loaded alone, `step` bytes from the next one: in a
+        column, or in a row of which every so many are taken.
+        """
         wide = item > 4
         each = self.strided_f64_cycles if wide else self.strided_cycles
+        each = each if in_row else max(each, self.column_cycles)
         if step >= line_bytes:
             each = max(each, self.apart_f64_cycles if wide else self.apart_cycles)
         if step % CONFLICT_BYTES == 0:
@@ -372,8 +400,14 @@ ZEN4 = replace(
     name="zen4",
     function_cycles=(
         "div 3.2 5.9, sqrt 7.3 12.9, exp 6.4 9.3, log 6.2 10.5, log1p 10.9 14.3, tanh 12 27.5, "
-        "sin 10.5 26.5, cos 10.7 29.4"
+        "sin 10.5 26.5, cos 10.7 29.4, pow 33 49, floor_div 21.7 25.9, mod 13.6 13.9, hypot 29 13, "
+        "atan2 12.8 15.8, cbrt 21 22, exp2 5.1 7.2, expm1 8.5 13.6, log2 5.7 10.5, log10 7.4 11.2, "
+        "tan 32 31, asin 17.4 27, acos 18.2 28, atan 12 15.4, sinh 16.4 24, cosh 9.3 12.8"
     ),
+    tap_cycles=1.35,
+    column_cycles=1.06,
+    integer_divide_cycles=6.6,
+    integer_divide_latency_cycles=16.0,
     row_start_cycles=0.375,
     vector_step_cycles=0.59,
     masked_store_cycles=0.7,

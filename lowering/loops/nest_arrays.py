@@ -11,6 +11,7 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
+from mlc.dialects.analysis.nests import fold_axis
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.dialects.tensor.order import LANES
@@ -159,7 +160,7 @@ class _Fold(ReductionNest):
         self.in_turn = op.order() == "in turn" and s.b.numerics == "strict"
         self.streamed = None
         self.counted = rank if len(self.states) > 1 else -1
-        self.vector = self._vector(space)
+        self.vector = fold_axis(op)
         self.lanes = s.schedule.lanes
         if space and (space[self.vector] == ONE or (self.in_turn and self.vector in self.reduced)):
             self.lanes = 1
@@ -167,17 +168,6 @@ class _Fold(ReductionNest):
         self.copies = COPIES if self.lanes > 1 else 1
         self.target: Buffer | None = None
         self.found: SSAValue | None = None
-
-    def _vector(self, space: Sequence[Dim]) -> int:
-        """The last axis of the largest operands: a reduced one, where there are several."""
-        words, result, reduced = self.op.words()
-        letters = result + reduced
-        candidates = [k for k in (*self.reduced[-1:], *self.kept[-1:]) if space[k] != ONE]
-
-        def dense(k: int) -> int:
-            return sum(len(word) for word in words if word.endswith(letters[k]))
-
-        return max(candidates, key=dense, default=len(space) - 1)
 
     def number(self) -> SSAValue:
         """The only element."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.analysis.nests import is_number
 from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
@@ -18,14 +18,20 @@ from mlc.dialects.tensor.comparison import MaxOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, loops_around, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import AddOp, SubOp
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.within import WithinOp
-from mlc.passes.cost.chains import array_of, straight
+from mlc.passes.cost.places import array_of, depends, straight
 
 FORETOLD_TRIPS = 8
 """Of `while` in another loop: of branches back 88 of 100 are
 taken. SOURCE: Ball, Larus, "Branch prediction for free", PLDI 1993"""
+
+LINKED_TRIPS = 1
+"""Of `while` in another loop that goes where the element it stands at says: tables, trees and
+failure links are made so that all loops together take no more steps than the one around. SOURCE:
+Cormen, Leiserson, Rivest, Stein, chapters 11, 17, 21 and 32: amortised costs"""
 
 Values = Mapping[SSAValue, int]
 
@@ -35,7 +41,11 @@ def guessed(op: ControlOp, values: Values) -> int:
     around = next(loops_around(op), None)
     walked = min(_walked(op), default=None)
     if not isinstance(op, ForOp):
-        usual = UNKNOWN_TRIPS if around is None else FORETOLD_TRIPS
+        if around is None:
+            return UNKNOWN_TRIPS if walked is None else min(UNKNOWN_TRIPS, walked)
+        if (left := next(_counted_down(op, values), None)) is not None:
+            return max(left // 2, 1)
+        usual = LINKED_TRIPS if _is_linked(op) else FORETOLD_TRIPS
         return usual if walked is None else min(usual, walked)
     if (most := _less_something(op.count, values)) is not None:
         return most
@@ -45,6 +55,33 @@ def guessed(op: ControlOp, values: Values) -> int:
     if outer is None or outer.constant is None:
         return min(UNKNOWN_TRIPS, walked)
     return max(walked // max(outer.constant, 1), 1)
+
+
+def _counted_down(op: ControlOp, values: Values) -> Iterator[int]:
+    """How many trips are left, at most, to the beginning of an axis that is walked back."""
+    end = op.yielding()[-1]
+    for start, given, carried in zip(
+        op.starts, yield_of(end).values, op.carried_in(end), strict=True
+    ):
+        made = given.owner
+        back = isinstance(made, SubOp) and made.operands[0] is carried and _is_one(made.operands[1])
+        if back and start in values:
+            yield values[start] + 1
+
+
+def _is_linked(op: ControlOp) -> bool:
+    """Whether a trip hands on an index that it has read."""
+    return any(
+        isinstance(_unchecked(x).owner, DynamicSliceOp) and not element_dtype(x).is_inexact
+        for x in yield_of(op.yielding()[-1]).values
+        if is_number(x)
+    )
+
+
+def _unchecked(value: SSAValue) -> SSAValue:
+    while isinstance(owner := value.owner, ReshapeOp | WithinOp):
+        value = owner.operands[0]
+    return value
 
 
 def _less_something(count: SSAValue, values: Values) -> int | None:
@@ -113,46 +150,30 @@ def is_in_lanes(op: ControlOp) -> bool:
 
 
 def _stays_or_goes_along(offsets: Sequence[SSAValue], number: SSAValue) -> bool:
-    stays = not any(_depends(x, number) for x in offsets)
+    stays = not any(depends(x, number) for x in offsets)
     return stays or _goes_along(offsets, number)
 
 
 def _goes_along(offsets: Sequence[SSAValue], number: SSAValue) -> bool:
     """Whether a trip's element lies beside the one of the trip before."""
-    if not offsets or any(_depends(x, number) for x in offsets[:-1]):
+    if not offsets or any(depends(x, number) for x in offsets[:-1]):
         return False
     index = offsets[-1]
     while index is not number:
         op = index.owner
         if not isinstance(op, ReshapeOp | WithinOp | AddOp | SubOp):
             return False
-        moving = [x for x in op.operands if _depends(x, number)]
+        moving = [x for x in op.operands if depends(x, number)]
         if len(moving) != 1:
             return False
         (index,) = moving
     return True
 
 
-def _depends(value: SSAValue, number: SSAValue) -> bool:
-    """Whether a number is made of a trip's number, in the trip."""
-    pending, seen = [value], set[SSAValue]()
-    while pending:
-        x = pending.pop()
-        if x is number:
-            return True
-        op = x.owner
-        if x not in seen and isinstance(op, Operation) and op.parent is number.owner:
-            pending += op.operands
-        seen.add(x)
-    return False
-
-
 def _moves(index: SSAValue, numbers: set[SSAValue]) -> bool:
     """Whether an index is such a number and something that does not depend on it."""
+    index = _unchecked(index)
     op = index.owner
-    while isinstance(op, ReshapeOp | WithinOp):
-        index = op.operands[0]
-        op = index.owner
     return index in numbers or (
         isinstance(op, AddOp | SubOp) and any(x in numbers for x in op.operands)
     )

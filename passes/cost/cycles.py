@@ -7,7 +7,8 @@ its start, its whole vectors and what it loses at a ragged end; a vector costs i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, log2, prod
 
 from xdsl.ir import Operation, SSAValue
@@ -23,10 +24,11 @@ from mlc.dialects.tensor.op import OpaqueOp, TensorOp, element_dtype
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
-from mlc.dialects.tensor.shape import ConcatOp
+from mlc.dialects.tensor.shape import ConcatOp, SliceOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tile.words import Words
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.arrays import LINES_AHEAD
 from mlc.passes.cost.ops import op_cycles
 from mlc.passes.cost.streams import line_s
 from mlc.passes.cost.trips import nest_cycles
@@ -38,10 +40,10 @@ from mlc.passes.tile.windows import in_strips
 
 FUNCTION_CYCLES = 8.0
 """From which an op is a long chain of operations."""
+ALIGNED_TAP = 8 / 15
+"""A vector in one line, to those of all places in a line, of which seven in eight lie in two."""
 COLUMN_DEPTH = 256
 """Rows from which a reduction down the columns has many."""
-LINES_AHEAD = 3
-"""Lines down the columns that are asked for at once."""
 
 
 def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
@@ -94,6 +96,8 @@ class _Rows:
         if any(not p.known for access in self.nest.accesses for p in access.point[:-1]):
             start += loops.gathered_row_cycles * (row > 1)
         end = (row % lanes != 0) * loops.masked_store_cycles * len(self.kernel.outs)
+        if row % lanes and rows > 1 and max(self.kernel.shared_inputs) >= 0:
+            end += loops.blocked_cycles  # the next row begins beside what this one has stored
         return rows * (start + vectors * (loops.vector_step_cycles + self._vector(lanes)) + end)
 
     def _along(self) -> float:
@@ -167,10 +171,35 @@ class _Rows:
                 cycles += found * self._places.get(op, 1.0)
                 functions += found >= FUNCTION_CYCLES
         cycles *= self.loops.function_chain_factor if functions > 1 else 1.0
+        if lanes > 1:  # loads and ops begin side by side
+            cycles = max(cycles, self._taps * self.loops.tap_cycles)
         for access in self.nest.accesses:
             if not access.per_result:
                 cycles += self._access(access, lanes)
         return cycles
+
+    @cached_property
+    def _taps(self) -> float:
+        """Loads of a vector from inputs of which it takes several."""
+        found: dict[int, dict[object, float]] = {}
+        for access in self.nest.accesses:
+            if not access.per_result and self._step_of(access) == 1:
+                found.setdefault(access.argument, {})[access.point] = self._lines(access)
+        return sum(sum(each.values()) for each in found.values() if len(each) > 1)
+
+    def _lines(self, access: Access) -> float:
+        """Of a load of several, one where its vectors lie in two lines; less where in one."""
+        item = element_dtype(self.kernel.inputs[access.argument]).bytes
+        unit, start, crossed = item, 0, False
+        for position, dim in zip(reversed(access.point), reversed(access.shape), strict=True):
+            if not position.offset.symbols() <= self.sizes.keys():
+                return 1.0  # somewhere
+            start += position.offset.evaluate(self.sizes) * unit
+            unit *= dim.evaluate(self.sizes)
+            crossed |= unit % self.target.cache_line_bytes != 0
+        several = prod(self.extents) > self._row()[0]
+        in_two = (crossed and several) or start % self.target.cache_line_bytes != 0
+        return 1.0 if in_two else ALIGNED_TAP
 
     @cached_property
     def _places(self) -> Mapping[TensorOp, float]:
@@ -218,18 +247,30 @@ class _Rows:
             return 0.5
         if access.point and not access.point[-1].known:
             return self.loops.gathered_cycles * lanes
-        stride, unit = 0, 1
-        shape = [dim.evaluate(self.sizes) for dim in access.shape]
-        for position, extent in zip(reversed(access.point), reversed(shape), strict=True):
-            stride += position.coefficient(self.schedule.vector_axis) * unit
-            unit *= extent
+        stride = self._step_of(access)
         if stride in (0, 1):
             return 0.0
         item = element_dtype(self.kernel.inputs[access.argument]).bytes
         if access.argument in self._turned:
             return self.loops.turned(item) * lanes
-        step = abs(stride) * item
-        return self.loops.alone_cycles(item, step, self.target.cache_line_bytes) * lanes
+        step, line = abs(stride) * item, self.target.cache_line_bytes
+        in_row = access.point[-1].coefficient(self.schedule.vector_axis) != 0
+        return self.loops.alone_cycles(item, step, line, in_row=in_row) * lanes
+
+    def _step_of(self, access: Access) -> int:
+        """Elements from one place of an input to the next one along the vector."""
+        stride, unit = 0, 1
+        shape = [dim.evaluate(self.sizes) for dim in access.shape]
+        for position, extent in zip(reversed(access.point), reversed(shape), strict=True):
+            if not position.known:
+                return 0
+            stride += position.coefficient(self.schedule.vector_axis) * unit
+            unit *= extent
+        return stride
+
+
+def _several(counts: Iterable[int]) -> int:
+    return sum(count for count in counts if count > 1)
 
 
 def _by_words(kernel: KernelOp, words: Words, sizes: Mapping[str, int], target: CpuTarget) -> float:
@@ -278,7 +319,10 @@ def _piece_cycles(
     axis = max((k for k, n in enumerate(extents) if n != 1), default=len(extents) - 1)
     along, rows = extents[axis], prod(extents[:axis])
     step = item * prod(dim.evaluate(sizes) for dim in op.shape[axis + 1 :])
-    vector = loops.vector_step_cycles + sum(op_cycles(x, lanes, target) for x in _made_of(piece))
+    made = [*_made_of(piece)]
+    ops = sum(op_cycles(x, lanes, target) for x in made)
+    taps = Counter(x.operands[0] for x in made if isinstance(x, SliceOp))
+    vector = loops.vector_step_cycles + max(ops, _several(taps.values()) * loops.tap_cycles)
     if step > item:  # a column of a wider array
         vector += lanes * loops.alone_cycles(item, step, target.cache_line_bytes)
     ragged = (along % lanes != 0) * loops.masked_store_cycles

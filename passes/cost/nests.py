@@ -16,7 +16,7 @@ from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.op import TensorOp, bytes_of, element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
-from mlc.passes.cost.chains import array_of
+from mlc.passes.cost.places import array_of
 
 ONE = Dim.const(1)
 

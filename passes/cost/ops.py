@@ -14,10 +14,17 @@ from typing import Any
 from mlc.dialects.dtypes import BF16, F16, F64, DType
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.create import ConstantOp, IotaOp
+from mlc.dialects.tensor.division import WholeDivision
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, Product, Reduction
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
 from mlc.passes.cost.sizes import elements_of, stored_bytes
 from mlc.passes.cost.work import ATTO, Work, level_of, moved, of_cycles, seconds
+
+BY_CONSTANT_OPS = 12
+"""Of integers divided by a constant: the high half of a product, shifts, what rounding down and
+the remainder add. SOURCE: Granlund, Montgomery, "Division by invariant integers using
+multiplication", PLDI 1994."""
 
 ADD_CYCLES = 0.5
 """An addition: two vector units. Source: the optimization guides that `fma_ports` cites."""
@@ -25,7 +32,33 @@ ADD_CYCLES = 0.5
 
 def op_cycles(op: TensorOp, lanes: int, target: CpuTarget) -> float:
     """Cycles of `lanes` results of an op that is computed element by element, operands at hand."""
+    if isinstance(op, WholeDivision) and (divisor := constant_divisor(op)) is not None:
+        return _by_constant(divisor, op.dtype, lanes, target)
     return _cycles(type(op), op.dtype, lanes, target)
+
+
+def constant_divisor(op: WholeDivision) -> int | None:
+    """The constant by which integers are divided."""
+    value = op.operands[1]
+    while isinstance(made := value.owner, ReshapeOp | BroadcastOp):
+        value = made.operands[0]
+    if op.dtype.is_inexact or not isinstance(made, ConstantOp):
+        return None
+    found = made.array()
+    return int(found.reshape(-1)[0]) if found.size == 1 or (found == found.flat[0]).all() else None
+
+
+def division_ops(divisor: int) -> int:
+    """Of integers by a constant: a shift or a mask; else a product, shifts and what is left."""
+    return 2 if divisor & (divisor - 1) == 0 else BY_CONSTANT_OPS
+
+
+def _by_constant(divisor: int, dtype: DType, lanes: int, target: CpuTarget) -> float:
+    native = max(1.0, lanes * dtype.bytes * 8 / target.vector_bits)
+    ops = division_ops(divisor)
+    if ops == BY_CONSTANT_OPS and dtype.bytes > 4 and lanes > 1:  # no vector has such products
+        return lanes * ops * target.loops.integer_cycles
+    return native * ops * ADD_CYCLES
 
 
 def _cycles(kind: type[TensorOp], dtype: DType, lanes: int, target: CpuTarget) -> float:
@@ -33,6 +66,8 @@ def _cycles(kind: type[TensorOp], dtype: DType, lanes: int, target: CpuTarget) -
         return target.loops.iota_cycles * lanes
     if not kind.FLOPS or issubclass(kind, Reduction | ConstantOp):
         return 0.0
+    if issubclass(kind, WholeDivision) and not dtype.is_inexact:  # no vector divides them
+        return target.loops.integer_divide_cycles * lanes
     native = max(1.0, lanes * dtype.bytes * 8 / target.vector_bits)
     found = target.loops.functions.get(kind.name)
     if found is None:

@@ -31,6 +31,8 @@ class Stream:
     """Cache lines of it that are asked for in no order."""
     elements: int = 0
     """Single elements of it that are asked for in no order: several wait together."""
+    over: bool = False
+    """Whether it is written over what the kernel reads, which has brought its lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,8 @@ def work_of_traffic(traffic: Traffic, core: int, target: CpuTarget, threads: int
     writes in no order go out while it computes; those that it reads so, and the first of each
     stream, it waits for. A call of the caller's own thread is known: what it waits for, and itself.
     """
-    read, written = (
-        _added([spread(x.bytes, x.distance, target, threads) for x in streams])
-        for streams in (traffic.reads, traffic.writes)
-    )
+    read = _added([spread(x.bytes, x.distance, target, threads) for x in traffic.reads])
+    written = _added([_written(x, target, threads) for x in traffic.writes])
     scattered, strewn = (
         sum(_lines(x, target) * line_s(x.distance, target) for x in streams)
         for streams in (traffic.reads, traffic.writes)
@@ -80,6 +80,16 @@ def spread(size: int, distance: int, target: CpuTarget, threads: int = 1) -> Byt
     found[near] += size - found[far]
     first, second, third, half, memory = found
     return first, second, third, half, memory
+
+
+def _written(stream: Stream, target: CpuTarget, threads: int) -> Bytes:
+    """A line is read before some of it is written, which the rates of writes contain."""
+    found = spread(stream.bytes, stream.distance, target, threads)
+    if not stream.over:
+        return found
+    rates = zip(found, target.read_rates(threads), target.write_rates(threads), strict=True)
+    a, b, c, d, e = (round(size * max(1 - write / read, 0.0)) for size, read, write in rates)
+    return a, b, c, d, e
 
 
 def first_access_s(distance: int, target: CpuTarget) -> float:

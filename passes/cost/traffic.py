@@ -13,10 +13,11 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from math import prod
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.analysis.access import nest_of
-from mlc.dialects.analysis.aliases import Aliases, memory_view
+from mlc.dialects.analysis.aliases import Aliases, donations_of, memory_view
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.analysis.transposed_reads import turned_inputs
 from mlc.dialects.analysis.trips import outermost_tiles, sizes_at
@@ -32,6 +33,7 @@ from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.model import bytes_read, written_by
 from mlc.passes.cost.nests import nest_reads, nest_writes
+from mlc.passes.cost.same_parts import SameParts
 from mlc.passes.cost.streams import Stream, Traffic
 
 LINE_BYTES = 64
@@ -47,12 +49,13 @@ class _Touch:
     lines: int = 0
     elements: int = 0
     positions: tuple[SSAValue, ...] = ()  # of a part that no phase of the trip has touched before
+    again: bool = False  # whether it is a part that the loop around has just touched
 
 
 def traffic_of(module: ModuleOp, sizes: Mapping[str, int]) -> dict[KernelOp, Traffic]:
     """The traffic of every kernel of a plan-level module, in a call like the one before it."""
     function = entry_function(module)
-    touching = _Touching(Aliases(function), sizes)
+    touching = _Touching(function, sizes)
     kernels = [op for op in function.walk() if isinstance(op, KernelOp)]
     touches = {op: touching.of(op) for op in kernels}
     # once all are known
@@ -92,11 +95,17 @@ def _order(block: Block) -> Iterator[KernelOp | TilesOp]:
 class _Touching:
     """What each kernel of a function touches, asked in program order."""
 
-    def __init__(self, places: Aliases, sizes: Mapping[str, int]) -> None:
-        self.places = places
+    def __init__(self, function: FuncOp, sizes: Mapping[str, int]) -> None:
+        self.places = Aliases(function)
         self.sizes = sizes
+        arguments, given = function.body.block.args, donations_of(function)
+        self.donated: dict[Hashable, SSAValue] = {
+            ("out", (result,)): arguments[k] for k, result in given.items()
+        }
+        """Where results lie that take the place of arguments."""
         self.cut: dict[TilesOp, dict[Hashable, int]] = {}
         """By loop the buffers of which it touches a part in each trip, and their bytes."""
+        self._same = SameParts()
         self._parts: set[tuple[SSAValue, tuple[SSAValue, ...]]] = set()
         self._within: dict[TilesOp, dict[Hashable, _Touch]] = {}  # by outermost loop: parts
 
@@ -104,6 +113,7 @@ class _Touching:
         """The buffers that a kernel reads and writes."""
         sizes, found = sizes_at(op, self.sizes), list[_Touch]()
         strided, groups = _strided(op), [self.places.group(out) for out in op.outs]
+        run = _run_of_tiles(op)
         # a nest that stores into what it was given moves no more than its trips touch
         over = [k for k, x in enumerate(op.inputs) if op.is_nest and self.places.group(x) in groups]
         all_read = nest_reads(op, over) if op.is_nest else {}
@@ -118,10 +128,15 @@ class _Touching:
                 if k in strided:
                     item = element_dtype(x).bytes
                     # of a part, the other elements of a line are nobody's
-                    lines = moved // (LINE_BYTES if moved == everything else item)
+                    apart = item * (everything // max(moved, 1))
+                    lines = moved // item * min(apart, LINE_BYTES) // LINE_BYTES
                     elements = 0
-                where = _buffer(x, self.places)
-                found.append(_Touch(where, size, moved, False, lines, elements, positions))
+                elif k in run:
+                    lines = moved // (run[k] * element_dtype(x).bytes)
+                where = self._buffer(x)
+                again = self._same.again(op, argument, where)
+                touch = _Touch(where, size, moved, False, lines, elements, positions, again)
+                found.append(touch)
         written = [[x] for x in op.outs] if op.overwritten is None else [written_by(op)]
         for k, (parts, out) in enumerate(zip(written, op.outs, strict=True)):
             size = bytes_of(out.type).evaluate(sizes)
@@ -135,10 +150,11 @@ class _Touching:
                 size, where = self._note(loop, loop.results[place[1][0]], sizes)
                 positions = loop.body.block.args[: len(loop.steps)]
             elif place[0] != "input":
-                where = place
+                where = self.donated.get(place, place)
             lines = moved // LINE_BYTES * tiled  # a row of a register tile: few lines
-            written_part = _Touch(where, size, moved, True, lines, positions=positions)
-            found.append(written_part)
+            again = self._same.again(op, op.yielded.values[k], where)
+            touch = _Touch(where, size, moved, True, lines, 0, positions, again)
+            found.append(touch)
         if (loop := outermost_tiles(op)) is not None:
             within = self._within.setdefault(loop, {})
             within.update({t.buffer: t for t in found if t.positions})
@@ -151,7 +167,7 @@ class _Touching:
         """
         loops = list(enclosing_tiles(op))[::-1]
         if not touch.positions or not loops:  # a position may be that of a loop that is no walk
-            return touch.size if touch.moved < touch.size else 0
+            return touch.size if touch.moved < touch.size and not touch.again else 0
         axes = [
             (position, -(-extent.evaluate(self.sizes) // step))
             for loop in loops
@@ -186,11 +202,21 @@ class _Touching:
         self._parts.add(part)
         return self._note(owner.parent_op(), root, sizes)[0], tuple(positions)
 
+    def _buffer(self, value: SSAValue) -> Hashable:
+        value = self.places.group(value)
+        owner = value.owner
+        if isinstance(owner, KernelOp) and owner.buffers is not None:
+            number = next(k for k, out in enumerate(owner.outs) if out is value)
+            place = owner.buffers.data[number].data
+            if place[0] != "input":
+                return self.donated.get(place, place)
+        return value
+
     def _note(
         self, loop: Operation | None, whole: SSAValue, sizes: Mapping[str, int]
     ) -> tuple[int, Hashable]:
         """Of what a loop touches part by part the bytes, and the buffer, touched when it ends."""
-        size, where = bytes_of(whole.type).evaluate(sizes), _buffer(whole, self.places)
+        size, where = bytes_of(whole.type).evaluate(sizes), self._buffer(whole)
         if isinstance(loop, TilesOp):
             self.cut.setdefault(loop, {})[where] = size
         return size, where
@@ -213,6 +239,17 @@ def _strided(op: KernelOp) -> frozenset[int]:
         if any(dim != ONE for k in moved for dim in access.shape[k + 1 :]):
             found.add(access.argument)
     return frozenset(found - turned_inputs(op, nest))
+
+
+def _run_of_tiles(op: KernelOp) -> Mapping[int, int]:
+    """
+    Of the inputs that are turned in tiles the elements that lie side by side in a tile: the first
+    of them is asked for in no order.
+    """
+    nest = nest_of(op)
+    if nest is None or op.schedule is None or (turn := op.schedule.data.turn) is None:
+        return {}
+    return dict.fromkeys(turned_inputs(op, nest), turn.rows)
 
 
 def _across(op: KernelOp, product: Product) -> frozenset[int]:
@@ -247,17 +284,6 @@ def _gathered(argument: SSAValue, sizes: Mapping[str, int]) -> tuple[int, int]:
     return lines, elements
 
 
-def _buffer(value: SSAValue, places: Aliases) -> Hashable:
-    value = places.group(value)
-    owner = value.owner
-    if isinstance(owner, KernelOp) and owner.buffers is not None:
-        number = next(k for k, out in enumerate(owner.outs) if out is value)
-        place, numbers = owner.buffers.data[number].data
-        if place != "input":
-            return place, numbers
-    return value
-
-
 class _History:
     """Parts of buffers by when they were touched last, the latest at the end."""
 
@@ -287,12 +313,15 @@ class _History:
                 kept = max(size - left[buffer], 0)
                 left[buffer] = max(left[buffer] - size, 0)
             passed += kept
-            if kept:
+            if kept or isinstance(buffer, KernelOp):
                 rest.append((buffer, kept))
         rest.reverse()
         self._parts = [x for x in rest if x[0] is not op] + list(own.items())
         streams: dict[bool, list[Stream]] = {False: [], True: []}
         for t, least in zip(touches, apart, strict=True):
             distance = max(before.get(t.buffer, passed), least) + footprint
-            streams[t.writes].append(Stream(t.moved, distance, t.lines, t.elements))
+            over = t.writes and any(
+                x.buffer == t.buffer and x.moved >= t.moved for x in touches if not x.writes
+            )
+            streams[t.writes].append(Stream(t.moved, distance, t.lines, t.elements, over))
         return Traffic(tuple(streams[False]), tuple(streams[True]), before.get(op, passed))

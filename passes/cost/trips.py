@@ -9,11 +9,11 @@ one has stored. Arrays in a trip have loops of their own, in vectors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import ceil, log2, prod, sqrt
+from collections.abc import Mapping
+from math import log2, sqrt
 
 import numpy as np
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block
 
 from mlc.dialects.analysis.nests import HELD, is_number, loop_of
 from mlc.dialects.analysis.trips import trips_of
@@ -24,20 +24,18 @@ from mlc.dialects.target.loop_costs import LoopCosts
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, loops_around, yield_of
 from mlc.dialects.tensor.create import ConstantOp
+from mlc.dialects.tensor.division import WholeDivision
 from mlc.dialects.tensor.elementwise import Elementwise
-from mlc.dialects.tensor.letters import split
-from mlc.dialects.tensor.op import TensorOp, bytes_of, element_dtype
+from mlc.dialects.tensor.op import TensorOp, element_dtype
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
-from mlc.dialects.tensor.reduce import Product, Reduction
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
+from mlc.dialects.tensor.reduce import Reduction
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
 from mlc.dialects.tensor.within import WithinOp
-from mlc.lazy_dataclass import dataclass
-from mlc.passes.cost.chains import Chains, Values
+from mlc.passes.cost.arrays import Arrays, Sum
+from mlc.passes.cost.chains import Chains, Values, is_branch
 from mlc.passes.cost.counts import guessed, is_in_lanes
-from mlc.passes.cost.ops import op_cycles
+from mlc.passes.cost.ops import constant_divisor, division_ops, op_cycles
 from mlc.passes.cost.sizes import assumed
-from mlc.passes.cost.streams import spread
-from mlc.passes.cost.work import ATTO, Work, seconds
 
 BRANCH_CYCLES = 1.0
 """Of a loop's shortest trip: one branch is taken in a cycle. Source: the guides that `fma_ports`
@@ -46,15 +44,19 @@ cites."""
 CROSSED = 2.0
 """A vector that lies in two lines, to one element: nobody aligns the arrays of such loops."""
 
-COPIES = 4
-"""States of a sum that one loop adds to side by side, as the lowering of nests has them."""
+FORGOTTEN_OCTAVES = 2.0
+"""From as many branches as are learnt to so many that none is: each doubling takes half of them.
+Source: docs/measurements.md, Branches."""
+
+COMPARED_OPS = 3
+"""Of integers that are known to lie within twice the divisor: LLVM compares and subtracts."""
 
 TWO_POINTS = (0.5 - 1 / sqrt(12), 0.5 + 1 / sqrt(12))
 
 
 def nest_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
     """Of one run on one core; loops whose count data decides run `UNKNOWN_TRIPS` times."""
-    return _Trips(target, dict(sizes)).block(kernel.block, {}).cycles
+    return _all_cycles(_Trips(target, dict(sizes)).block(kernel.block, {}), target)
 
 
 def trip_cycles(kernel: KernelOp, target: CpuTarget) -> float:
@@ -63,42 +65,15 @@ def trip_cycles(kernel: KernelOp, target: CpuTarget) -> float:
     assert loop is not None
     trips, values = _Trips(target, {}), Values()
     trips.block(kernel.block, values, only=loop)
-    return trips.of_loop(loop, values) / max(trips.count(loop, values), 1)
+    return _all_cycles(trips.of_loop(loop, values), target) / max(trips.count(loop, values), 1)
 
 
-@dataclass
-class _Sum:
-    """What ops of a block take, each kind of unit for itself."""
-
-    begin: float = 0.0
-    integers: float = 0.0
-    loads: float = 0.0
-    stores: float = 0.0
-    divide: float = 0.0
-    inside: float = 0.0  # of loops in it, of arrays, and of branches that are taken for others
-
-    @property
-    def units(self) -> tuple[float, ...]:
-        """What each of them takes."""
-        return self.begin, self.integers, self.loads, self.stores, self.divide
-
-    @property
-    def cycles(self) -> float:
-        """The units work side by side; loops come one after another."""
-        return max(self.units) + self.inside
-
-    def add(self, other: _Sum) -> None:
-        """What another block takes, one after the other."""
-        self.begin += other.begin
-        self.integers += other.integers
-        self.loads += other.loads
-        self.stores += other.stores
-        self.divide += other.divide
-        self.inside += other.inside
-
-    def half(self) -> _Sum:
-        """Every other time."""
-        return _Sum(*(x / 2 for x in (*self.units, self.inside)))
+def _all_cycles(found: Sum, target: CpuTarget) -> float:
+    """With the branches that are foretold wrongly: few of as many as a call like it has taught."""
+    loops = target.loops
+    octaves = log2(max(found.decided / loops.num_learnt_branches, 1.0))
+    share = loops.mispredicted_share * min(octaves / FORGOTTEN_OCTAVES, 1.0)
+    return found.cycles + found.decided * share * loops.mispredict_cycles
 
 
 class _Trips:
@@ -107,20 +82,17 @@ class _Trips:
     def __init__(self, target: CpuTarget, sizes: dict[str, int]) -> None:
         self.target = target
         self.sizes = sizes
+        self.arrays = Arrays(target, self._size)
+        self.chains = Chains(self.arrays)
 
     @property
     def loops(self) -> LoopCosts:
         """What loops take on the machine."""
         return self.target.loops
 
-    @property
-    def _mispredicted(self) -> float:
-        """Of a branch that data decide."""
-        return self.loops.mispredict_cycles * self.loops.mispredicted_share
-
-    def block(self, block: Block, values: Values, only: ControlOp | None = None) -> _Sum:
+    def block(self, block: Block, values: Values, only: ControlOp | None = None) -> Sum:
         """Of a block's ops; `values` are the numbers that are known, and become those of it."""
-        found = _Sum()
+        found = Sum()
         for op in block.ops:
             if isinstance(op, BindOp):
                 self._bind(op, values)
@@ -129,7 +101,7 @@ class _Trips:
             elif op is only:
                 break
             elif isinstance(op, ControlOp) and op.repeats:
-                found.inside += self.of_loop(op, values)
+                found.after(self.of_loop(op, values))
             elif isinstance(op, TensorOp):
                 self._op(op, values, found)
         return found
@@ -145,21 +117,23 @@ class _Trips:
                 return max(known, 0)
         return guessed(op, values)
 
-    def of_loop(self, op: ControlOp, values: Values) -> float:
+    def of_loop(self, op: ControlOp, values: Values) -> Sum:
         """
         All trips of a loop: as two of them say, which is exact where trips take longer by a
         polynomial of degree three (Gauss and Legendre's two points).
         """
         count = self.count(op, values)
         if not count:
-            return 0.0
-        if is_in_lanes(op) and (found := self._in_lanes(op, values, count)) is not None:
-            return found
-        if not isinstance(op, ForOp) or not _is_asked(op) or count == 1:
-            return count * self._trip(op, values, count // 2, count) + self._left(op, values)
-        places = (round((count - 1) * place) for place in TWO_POINTS)
-        found = (self._trip(op, values, number, count) for number in places)
-        return count * sum(found) / 2 + self._left(op, values)
+            return Sum()
+        if is_in_lanes(op) and (cycles := self._in_lanes(op, values, count)) is not None:
+            return Sum(inside=cycles)
+        found = Sum(decided=self._left(op, values))
+        numbers = [count // 2]
+        if isinstance(op, ForOp) and _is_asked(op) and count > 1:
+            numbers = [round((count - 1) * place) for place in TWO_POINTS]
+        for number in numbers:
+            found.after(self._trip(op, values, number, count), count / len(numbers))
+        return found
 
     def _in_lanes(self, op: ControlOp, values: Values, count: int) -> float | None:
         """Of trips that LLVM makes vectors of, and the rest one by one; None where trips wait."""
@@ -167,7 +141,7 @@ class _Trips:
         total = self.block(block, here)
         later = {**values, block.args[0]: count // 2 + 1}
         _follow(block, later)
-        if total.inside or Chains(self.target).of(op, block, here, later):
+        if total.inside or self.chains.of(op, block, here, later):
             return None
         elements = (x.update for x in block.ops if isinstance(x, DynamicUpdateOp))
         lanes = self.target.lanes(8 * max(element_dtype(x).bytes for x in elements))
@@ -180,11 +154,11 @@ class _Trips:
     def _left(self, op: ControlOp, values: Values) -> float:
         """The branch that leaves a loop whose count data decide."""
         known = isinstance(op, ForOp) and (trips_of(op) is not None or op.count in values)
-        return 0.0 if known else self._mispredicted
+        return float(not known)
 
-    def _trip(self, op: ControlOp, values: Values, number: int, count: int) -> float:
+    def _trip(self, op: ControlOp, values: Values, number: int, count: int) -> Sum:
         """Of one trip of so many; its end is foretold, but for loops of few trips."""
-        total, here = _Sum(), dict(values)
+        total, here = Sum(), dict(values)
         if isinstance(op, ForOp):
             here[op.body.block.args[0]] = number
         for block in op.blocks:
@@ -192,14 +166,18 @@ class _Trips:
         if isinstance(op, ForOp):
             later = {**values, op.body.block.args[0]: number + 1}
             _follow(op.body.block, later)
-            chain = Chains(self.target).of(op, op.body.block, here, later)
+            chain = self.chains.of(op, op.body.block, here, later)
         else:
-            chain = Chains(self.target).of(op, op.blocks[-1], here, here)
+            chain = self.chains.of(op, op.blocks[-1], here, here)
         ops = total.begin / self.loops.issue_cycles + 2  # counting, and branching back
         total.begin = ops * self.loops.issue_cycles
         if isinstance(op, ForOp) and not total.inside and not _hands_on(op):
             chain /= max(self.loops.num_waiting_ops / (ops * count), 1.0)
-        return max(total.cycles, chain, BRANCH_CYCLES)
+        # trips overlap as far as the processor holds their ops
+        waiting = (total.begin + total.inside / 2) / self.loops.issue_cycles
+        apart = min(waiting / self.loops.num_waiting_ops, 1.0) * min(total.cycles, chain)
+        taken = max(total.cycles, chain, BRANCH_CYCLES) + apart
+        return Sum(inside=taken, decided=total.decided)
 
     # Numbers ------------------------------------------------------------------------------------
 
@@ -219,7 +197,7 @@ class _Trips:
         missing = dim.symbols() - self.sizes.keys()
         return {**self.sizes, **assumed(missing)} if missing else self.sizes
 
-    def _branch(self, op: IfOp, values: Values) -> _Sum:
+    def _branch(self, op: IfOp, values: Values) -> Sum:
         """The branch that is taken, where that is known; else both as often, foretold or not."""
         known = True if _stands_checked(op) else values.get(op.condition)
         if known is not None:
@@ -227,12 +205,12 @@ class _Trips:
             found = self.block(chosen, values)
             self._take(op, chosen, values)
             return found
-        both = _Sum()
+        both = Sum()
         for block in op.blocks:
             both.add(self.block(block, dict(values)))
-        if both.inside or both.cycles > self.loops.mispredict_cycles:
+        if is_branch(op) or both.inside or both.cycles > self.loops.mispredict_cycles:
             both = both.half()
-            both.inside += self._mispredicted
+            both.decided += 1
         return both
 
     def _take(self, op: IfOp, chosen: Block, values: Values) -> None:
@@ -240,22 +218,24 @@ class _Trips:
             if x in values:
                 values[result] = values[x]
 
-    def _op(self, op: TensorOp, values: Values, found: _Sum) -> None:
+    def _op(self, op: TensorOp, values: Values, found: Sum) -> None:
         result = op.results[0]
         if isinstance(op, DynamicUpdateOp):
             if is_number(op.update):
                 found.stores += self.loops.store_cycles
                 found.begin += self.loops.issue_cycles
             else:
-                found.inside += self._array(op.update, shape_of(op.update.type))
+                found.add(self.arrays.written(op.update, shape_of(op.update.type)))
             return
         if not is_number(result):
             if HELD in op.attributes:
                 reduced = isinstance(op, Reduction)
-                found.inside += self._fold(op) if reduced else self._array(result, op.shape)
+                found.add(
+                    self.arrays.fold(op) if reduced else self.arrays.written(result, op.shape)
+                )
             return
         if isinstance(op, Reduction):
-            found.inside += self._fold(op)
+            found.add(self.arrays.fold(op))
             return
         if isinstance(op, DynamicSliceOp):
             found.loads += self.loops.load_issue_cycles
@@ -266,120 +246,15 @@ class _Trips:
             values[result] = known
         if not op.FLOPS:
             return
-        if op.WEIGHT > 2 and isinstance(op, Elementwise):
-            found.divide += op_cycles(op, 1, self.target)
         begun = max(op.WEIGHT if op.WEIGHT <= 2 else 1.0, 1.0)
+        if isinstance(op, WholeDivision) and (divisor := constant_divisor(op)) is not None:
+            near = abs(values.get(op.operands[0], 2 * abs(divisor))) < 2 * abs(divisor)
+            begun = COMPARED_OPS if near else division_ops(divisor)
+        elif op.WEIGHT > 2 and isinstance(op, Elementwise):
+            found.divide += op_cycles(op, 1, self.target)
         found.begin += self.loops.issue_cycles * begun
         if not op.dtype.is_inexact:
             found.integers += self.loops.integer_cycles * begun
-
-    # Arrays -------------------------------------------------------------------------------------
-
-    def _array(self, value: SSAValue, shape: Sequence[Dim]) -> float:
-        """A loop over the elements of an array, which are computed where they are read."""
-        sizes = [self._size(dim) for dim in shape]
-        along = next((n for n in reversed(sizes) if n != 1), 1)
-        rows = prod(sizes) // max(along, 1)
-        lanes = self.target.lanes(8 * element_dtype(value).bytes)
-        vector = self._element(value, lanes, len(shape) - 1) + self.loops.store_cycles
-        vectors = ceil(along / lanes)
-        end = (along % lanes != 0) * self.loops.masked_store_cycles
-        start = self.loops.row_start_cycles + self._mispredicted
-        return rows * (start + vectors * (self.loops.vector_step_cycles + vector) + end)
-
-    def _fold(self, op: TensorOp) -> float:
-        """A reduction: along a vector with several states, or an element at a time."""
-        assert isinstance(op, Reduction)
-        loops, space, rank = self.loops, op.iteration(), len(op.shape)
-        sizes = [self._size(dim) for dim in space]
-        words, result, reduced = op.words()
-        letters = result + reduced
-        candidates = [k for k in (len(space) - 1, rank - 1) if k >= 0 and sizes[k] != 1]
-
-        def dense(k: int) -> int:
-            return sum(len(word) for word in words if word.endswith(letters[k]))
-
-        vector = max(candidates, key=dense, default=len(space) - 1)
-        lanes = self.target.lanes(8 * op.summand().bytes)
-        if op.order() == "in turn" and vector >= rank:
-            lanes = 1
-        total = prod(sizes)
-        results = prod(sizes[:rank])
-        along = sizes[vector] if sizes else 1
-        step = 0.5 if isinstance(op, Product) else loops.reduce_step_cycles / 2
-        for x, word in zip(op.operands, words, strict=False):
-            place = word.find(letters[vector]) if letters else -1
-            if place >= 0:
-                step += self._element(x, lanes, place)
-        vectors = total // max(along, 1) * ceil(along / lanes)
-        reading = self._reading(op)
-        latency = float(self.target.fma_latency_cycles)
-        if lanes == 1:
-            return max(total * max(step, latency), reading) + results * latency
-        if vector < rank:
-            down = vectors * max(step, loops.down_step_cycles)
-            return max(down, reading) + results / lanes * loops.state_cycles
-        step = max(step, latency / COPIES)
-        folds = latency * (log2(COPIES) + log2(lanes)) + 3.0 * log2(lanes)
-        ends = folds + loops.mispredict_cycles + loops.masked_load_cycles
-        return max(vectors * step, reading) + results * ends
-
-    def _reading(self, op: TensorOp) -> float:
-        """Of a reduction's operands, which come from where all of them fit."""
-        held = sum(self._size(bytes_of(x.type)) for x in op.operands)
-        read = Work(read=spread(held, held, self.target))
-        return seconds(read, self.target) / ATTO / self.target.cycle_s
-
-    def _element(self, value: SSAValue, lanes: int, axis: int) -> float:
-        """Of a vector of elements along an axis of an array: loads, and the ops that make them."""
-        pending, cycles = [(value, axis)], 0.0
-        seen: set[SSAValue] = set()
-        while pending:
-            x, along = pending.pop()
-            if x in seen or is_number(x):
-                continue
-            seen.add(x)
-            op = x.owner
-            if isinstance(op, ReshapeOp) and op.x.type != x.type:
-                pending.append((op.x, _same_axis(op, along)))
-            elif isinstance(op, DynamicSliceOp | SliceOp):
-                cycles += self._load(op.results[0], op.operands[0], lanes, along)
-            elif isinstance(op, BroadcastOp):
-                (word,), result = split(op.letters.data)
-                place = word.find(result[along]) if along < len(result) else -1
-                if place >= 0:
-                    pending.append((op.x, place))
-            elif (
-                isinstance(op, TensorOp)
-                and isinstance(op, Elementwise)
-                and HELD not in op.attributes
-            ):
-                cycles += op_cycles(op, lanes, self.target)
-                pending += [(y, along) for y in op.operands]
-            elif isinstance(op, ConstantOp):
-                continue
-            else:
-                cycles += self._load(x, x, lanes, along)
-        return cycles
-
-    def _load(self, part: SSAValue, whole: SSAValue, lanes: int, along: int) -> float:
-        shape = shape_of(part.type)
-        behind = shape_of(whole.type)[along + 1 :] if along >= 0 else ()
-        strided = any(dim != Dim.const(1) for dim in behind) and len(shape) > 1
-        if strided and lanes > 1:
-            item = element_dtype(whole).bytes
-            step = prod(self._size(dim) for dim in behind) * item
-            return self.loops.alone_cycles(item, step, self.target.cache_line_bytes) * lanes
-        return self.loops.load_issue_cycles
-
-
-def _same_axis(op: ReshapeOp, axis: int) -> int:
-    """Where an axis of a reshaped array is in what it is of, by axes of one element."""
-    one = Dim.const(1)
-    before, after = shape_of(op.x.type), shape_of(op.results[0].type)
-    number = sum(dim != one for dim in after[:axis])
-    places = [k for k, dim in enumerate(before) if dim != one]
-    return places[number] if number < len(places) else len(before) - 1
 
 
 def _known(op: TensorOp, values: Values) -> int | None:
