@@ -4,15 +4,21 @@
 The standard library compiles up to six functions where a class is defined: half a millisecond. A
 first call imports hundreds of classes and makes objects of a third of them. Here most of the six
 are closures, and what is compiled waits. `dataclasses.fields`, `replace`, `asdict` and patterns do
-not see the difference.
+not see the difference. Classes of xDSL's modules are made so too, where this is imported first.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields
+from functools import lru_cache
+from importlib.machinery import ModuleSpec, PathFinder
 from operator import attrgetter
+from threading import get_ident
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from mlc.fork import short_lock
@@ -25,13 +31,15 @@ else:
         """The standard library's, later. What has slots is another class, and made at once."""
         if cls is None:
             return lambda found: dataclass(found, **options)
-        if options.keys() - {"frozen", "eq", "kw_only"}:
-            return dataclasses.dataclass(**options)(cls)
+        if options.keys() - _KNOWN:
+            return _standard(**options)(cls)
         return _defined(cls, options)
 
 
 __all__ = ["dataclass"]
 
+_KNOWN = {"frozen", "eq", "kw_only", "init", "repr"}  # options; what has others is made at once
+_standard: Any = dataclasses.dataclass
 _lock = short_lock()
 
 
@@ -43,14 +51,15 @@ def _defined(cls: Any, options: dict[str, Any]) -> Any:
         with _lock:
             if waits:
                 # nothing is taken away meanwhile: other threads use the class
-                kept = {"kw_only": options.get("kw_only", False), "frozen": frozen and not is_first}
-                dataclasses.dataclass(cls, init=False, repr=False, eq=False, **kept)
-                if is_first and frozen:
+                kept = {"kw_only": options.get("kw_only", False), "frozen": frozen and not ours}
+                with _ask_of_bases():
+                    _standard(cls, init=False, repr=False, eq=False, **kept)
+                if frozen and ours:
                     cls.__dataclass_params__ = _FROZEN
                 if isinstance(cls.__dict__["__match_args__"], _Fact):
                     plain = (f.name for f in fields(cls) if f.init and not f.kw_only)
                     cls.__match_args__ = tuple(plain)
-                if cls.__dict__["__init__"] is first:
+                if cls.__dict__.get("__init__") is first:
                     cls.__init__ = _init_of(cls, frozen)
                 waits = False
 
@@ -59,11 +68,16 @@ def _defined(cls: Any, options: dict[str, Any]) -> Any:
         cls.__init__(self, *args, **kwargs)
 
     own, frozen = cls.__dict__, options.get("frozen", False)
-    is_first = not any("__dataclass_params__" in base.__dict__ for base in cls.__mro__[1:])
-    methods: dict[str, Any] = {"__init__": first, "__repr__": _repr}
+    bases = [base.__dict__.get("__dataclass_params__", _FROZEN) for base in cls.__mro__[1:]]
+    ours = all(x is _FROZEN or isinstance(x, _Fact) for x in bases)
+    methods: dict[str, Any] = {}
+    if options.get("init", True):
+        methods["__init__"] = first
+    if options.get("repr", True):
+        methods["__repr__"] = _repr
     if options.get("eq", True):
         methods |= _comparison(cls, frozen)
-    if is_first and frozen:
+    if ours and frozen:
         methods |= _refusals(cls)
     for name, method in methods.items():
         if own.get(name) is None:
@@ -93,7 +107,42 @@ class _Frozen:
     pass
 
 
-_FROZEN: Any = vars(_Frozen)["__dataclass_params__"]
+class _Params:
+    """
+    `__dataclass_params__` of a frozen class. While the standard library makes a class below it,
+    without the two functions that it would compile to refuse assignments, it says nothing of that.
+    """
+
+    def __init__(self, standard: Any) -> None:
+        self._standard = standard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._standard, name)
+
+    def __repr__(self) -> str:
+        return repr(self._standard)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether objects stay as they are."""
+        return get_ident() not in _making
+
+
+_FROZEN: Any = _Params(vars(_Frozen)["__dataclass_params__"])
+_making: dict[int, int] = {}  # thread -> classes, each below the one before
+
+
+@contextmanager
+def _ask_of_bases() -> Generator[None, None, None]:
+    """This thread makes a class."""
+    thread = get_ident()
+    _making[thread] = _making.get(thread, 0) + 1
+    try:
+        yield
+    finally:
+        _making[thread] -= 1
+        if not _making[thread]:
+            del _making[thread]
 
 
 def _refusals(cls: Any) -> dict[str, Any]:
@@ -122,29 +171,60 @@ def _repr(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-def _comparison(cls: Any, hashed: bool) -> dict[str, Any]:
-    """Equality of all fields; a hash of what cannot change."""
-    values: Callable[[Any], tuple[Any, ...]] | None = None
+_OFTEN = 64  # calls from which on a method is worth compiling
 
-    def made() -> Callable[[Any], tuple[Any, ...]]:
-        nonlocal values
-        names = [f.name for f in fields(cls) if f.compare]
-        if len(names) > 1:
-            values = attrgetter(*names)
-        else:  # one attribute would be no tuple
-            values = lambda self: tuple(getattr(self, name) for name in names)  # noqa: E731
-        return values
+
+def _comparison(cls: Any, hashed: bool) -> dict[str, Any]:
+    """Equality of all fields; a hash of what cannot change. Compiled when they are often asked."""
+    values: Callable[[Any], tuple[Any, ...]] | None = None
+    calls = 0
+
+    def of(x: Any) -> tuple[Any, ...]:
+        nonlocal values, calls
+        if values is None:
+            values = _values_of(_compared(cls))
+        calls += 1
+        if calls == _OFTEN:
+            scope: dict[str, Any] = {}
+            exec(_comparison_code(_compared(cls)), scope)
+            for name, method in methods.items():
+                if method is not None and cls.__dict__.get(name) is method:
+                    setattr(cls, name, scope[name])
+        return values(x)
 
     def equal(self: Any, other: object) -> Any:
-        if other.__class__ is not self.__class__:
-            return NotImplemented
-        of = values or made()
-        return of(self) == of(other)
+        return of(self) == of(other) if other.__class__ is self.__class__ else NotImplemented
 
     def hash_(self: Any) -> int:
-        return hash((values or made())(self))
+        return hash(of(self))
 
-    return {"__eq__": equal, "__hash__": hash_ if hashed else None}
+    methods: dict[str, Any] = {"__eq__": equal, "__hash__": hash_ if hashed else None}
+    return methods
+
+
+def _compared(cls: Any) -> tuple[str, ...]:
+    """The fields that equality looks at."""
+    return tuple(f.name for f in fields(cls) if f.compare)
+
+
+def _values_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """What reads these attributes."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda x: tuple(getattr(x, name) for name in names)  # one attribute would be no tuple
+
+
+@lru_cache(maxsize=1024)
+def _comparison_code(names: tuple[str, ...]) -> CodeType:
+    """`__eq__` and `__hash__` over attributes, as the standard library compiles them."""
+    mine, yours = (f"({''.join(f'{x}.{name}, ' for name in names)})" for x in ("self", "other"))
+    text = f"""
+def __eq__(self, other):
+    return {mine} == {yours} if other.__class__ is self.__class__ else NotImplemented
+def __hash__(self):
+    return hash({mine})
+"""
+    return compile(text, "<dataclass>", "exec")
 
 
 def _init_of(cls: Any, frozen: bool) -> Callable[..., None]:
@@ -176,3 +256,53 @@ def _default_of(f: Field[Any], k: int) -> str:
     if f.default is not MISSING:
         return f"=_default{k}"
     return "=_missing" if f.default_factory is not MISSING else ""
+
+
+class _Loader:
+    """Loads a module, whose dataclasses wait."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Runs it."""
+        before = dataclasses.dataclass
+        dataclasses.dataclass = _of_xdsl
+        try:
+            self._loader.exec_module(module)
+        finally:
+            dataclasses.dataclass = before
+
+
+class _Finder:
+    """Finds xDSL's modules."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, _: object = None) -> Any:
+        """As the standard library does, with another loader."""
+        if not name.startswith("xdsl."):
+            return None
+        spec: ModuleSpec | None = PathFinder.find_spec(name, path)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+def _of_xdsl(cls: Any = None, /, **options: Any) -> Any:
+    """`dataclass` while a module of xDSL's is imported; other threads may import others."""
+    if cls is None:
+        return lambda found: _of_xdsl(found, **options)
+    lazy = cls.__module__.startswith("xdsl.")
+    if not lazy:
+        return _standard(cls, **options)
+    if not any(isinstance(x, Field) for x in vars(cls).values()):  # definitions read them
+        return dataclass(cls, **options)
+    _standard(cls, **options)
+    if cls.__dataclass_params__.frozen:
+        cls.__dataclass_params__ = _FROZEN
+    return cls
+
+
+sys.meta_path.insert(0, _Finder())
