@@ -14,14 +14,14 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.machinery import ModuleSpec, PathFinder
 from operator import attrgetter
 from threading import get_ident
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from mlc.fork import short_lock
+from mlc.fork import WhileAny, short_lock
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -269,12 +269,8 @@ class _Loader:
 
     def exec_module(self, module: ModuleType) -> None:
         """Runs it."""
-        before = dataclasses.dataclass
-        dataclasses.dataclass = _of_xdsl
-        try:
+        with _of_xdsls():
             self._loader.exec_module(module)
-        finally:
-            dataclasses.dataclass = before
 
 
 class _Finder:
@@ -286,18 +282,18 @@ class _Finder:
             return None
         spec: ModuleSpec | None = PathFinder.find_spec(name, path)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = cast("Any", _Loader(spec.loader))
         return spec
 
 
 def _of_xdsl(cls: Any = None, /, **options: Any) -> Any:
     """`dataclass` while a module of xDSL's is imported; other threads may import others."""
     if cls is None:
-        return lambda found: _of_xdsl(found, **options)
-    lazy = cls.__module__.startswith("xdsl.")
-    if not lazy:
+        return partial(_of_xdsl, **options)
+    if not cls.__module__.startswith("xdsl."):
         return _standard(cls, **options)
-    if not any(isinstance(x, Field) for x in vars(cls).values()):  # definitions read them
+    own = cast("dict[str, object]", cls.__dict__)
+    if not any(isinstance(x, Field) for x in own.values()):  # definitions read them
         return dataclass(cls, **options)
     _standard(cls, **options)
     if cls.__dataclass_params__.frozen:
@@ -305,4 +301,9 @@ def _of_xdsl(cls: Any = None, /, **options: Any) -> Any:
     return cls
 
 
+def _set(found: Any) -> None:
+    dataclasses.dataclass = found
+
+
+_of_xdsls = WhileAny(lambda: _set(_of_xdsl), lambda _: _set(_standard))
 sys.meta_path.insert(0, _Finder())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import pickle
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -221,3 +222,78 @@ def test_every_dataclass_of_mlc_can_be_made() -> None:
     assert len(kinds) > 200
     for kind in kinds:
         fields(kind)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_comparisons_stay_what_they_are_when_often_asked(number: int) -> None:
+    def found(make: Any, calls: int) -> list[Any]:
+        kind = classes(make)[number]
+
+        def of(x: float) -> Any:
+            return kind(*[x][: number != 5], **({"z": 0.5} if number == 1 else {}))
+
+        same, other, strange = of(1), of(2), of(float("nan"))
+        for _ in range(calls):
+            same.__eq__(other)
+        equal = same == other, same == of(1), same == 1, strange == of(float("nan"))
+        return [*equal, strange == replace(strange), kind.__hash__ is None]
+
+    assert found(STANDARD, 0) == found(LAZY, 0) == found(LAZY, 200)
+
+
+def test_hashes_stay_when_they_are_often_asked() -> None:
+    kind = classes(LAZY)[0]
+    known = {kind(1): "one", kind(2, 3): "two"}
+    for _ in range(200):
+        assert known[kind(1)] == "one"
+        assert known[kind(2, 3)] == "two"
+        assert kind(3) not in known
+
+
+XDSL = """
+import dataclasses, sys
+{first}
+import xdsl.dialects.arith, xdsl.dialects.builtin as builtin, xdsl.dialects.vector
+import xdsl.parser, xdsl.pattern_rewriter, xdsl.printer
+
+@dataclasses.dataclass(frozen=True)
+class Own:
+    x: int
+
+attributes = [builtin.StringAttr("a"), builtin.i32, builtin.IntegerAttr(1, 32),
+              builtin.UnitAttr(), builtin.VectorType(builtin.f32, [2, 3]),
+              xdsl.dialects.arith.FastMathFlagsAttr("none")]
+for x in attributes:
+    print(x, repr(x), [x == y for y in attributes], len({{x, x}}))
+    for name in ("data", "width", "value", "other"):
+        try:
+            setattr(x, name, 1)
+        except AttributeError as error:
+            print(type(error).__name__)
+kinds = {{
+    kind
+    for name, module in sorted(sys.modules.items())
+    if name.startswith("xdsl.")
+    for kind in vars(module).values()
+    if isinstance(kind, type) and kind.__module__ == name and dataclasses.is_dataclass(kind)
+}}
+for kind in sorted(kinds, key=lambda x: (x.__module__, x.__qualname__)):
+    found = [(f.name, f.init, f.repr, f.compare, f.kw_only) for f in dataclasses.fields(kind)]
+    has = [name for name in ("__init__", "__repr__", "__eq__") if name in vars(kind)]
+    says = kind.__dataclass_params__.frozen, kind.__match_args__, kind.__hash__ is None
+    print(kind.__module__, kind.__qualname__, found, has, *says)
+print(dataclasses.dataclass.__module__, Own(1), hash(Own(1)) == hash(Own(1)))
+"""
+
+
+def test_classes_of_xdsl_are_what_they_are_without_us() -> None:
+    def said(first: str) -> str:
+        program = XDSL.format(first=first)
+        return subprocess.check_output([sys.executable, "-W", "error", "-c", program], text=True)
+
+    wait = """
+import mlc.lazy_dataclass, xdsl.dialects.builtin
+waits = mlc.lazy_dataclass._Fact
+assert isinstance(vars(xdsl.dialects.builtin.TupleType)["__dataclass_fields__"], waits)
+"""
+    assert said(wait) == said("")
