@@ -38,6 +38,7 @@ __all__ = [
     "product",
     "shape_of",
     "spell_dim",
+    "symbols_said",
     "tensor_type",
 ]
 
@@ -86,7 +87,7 @@ def spell_dim(dim: Dim) -> str:
 
 
 _WIDEST_BYTES = 16  # of an element
-_DIMS = "_mlc_dims"  # of a type's own dictionary, which no comparison looks at
+_DIMS, _SYMBOLS = "_mlc_dims", "_mlc_symbols"  # of a type's own dictionary, never compared
 
 
 def as_tensor(kind: Attribute) -> TensorType[Attribute]:
@@ -105,6 +106,16 @@ def shape_of(kind: Attribute) -> Shape:
         else:
             known = tuple(Dim.const(size) for size in kind.get_shape())
         vars(kind)[_DIMS] = known
+    return known
+
+
+def symbols_said(kind: Attribute) -> frozenset[str]:
+    """The symbols in the dims of a type, which are a tensor's: kept as its dims are."""
+    known = kind.__dict__.get(_SYMBOLS)
+    if known is None:
+        dims = shape_of(kind) if isinstance(kind, TensorType) else ()
+        known = frozenset[str]().union(*(dim.symbols() for dim in dims if dim.constant is None))
+        vars(kind)[_SYMBOLS] = known
     return known
 
 

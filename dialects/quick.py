@@ -9,10 +9,20 @@ from __future__ import annotations
 from abc import ABCMeta
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
-from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, Use
+from xdsl.dialects.builtin import UNKNOWN_LOC, DenseArrayBase, LocationAttr
+from xdsl.ir import (
+    Attribute,
+    Block,
+    BlockArgument,
+    Operation,
+    OpResult,
+    Region,
+    SSAValue,
+    Use,
+)
 from xdsl.ir.core import BlockOps, OpOperands, SSAValues
 from xdsl.irdl import IRDLOperation, OptionalDef
 from xdsl.irdl.operations import (
@@ -101,16 +111,66 @@ def _create(
 
 changed: Any = Operation
 changed_values: Any = SSAValues
+changed_block: Any = Block
 _POST_INIT = IRDLOperation.__post_init__
 
 
-def _operands_of(op: Any) -> OpOperands:
-    """`Operation.operands`: the view of them, which an op keeps."""
-    try:
-        return op._view
-    except AttributeError:
-        op._view = view = OpOperands(op)
-        return view
+class _Kept:
+    """What an object makes of itself when it is first asked for, and then has as its own."""
+
+    def __init__(self, name: str, kind: Any) -> None:
+        self._name, self._kind = name, kind
+
+    def __get__(self, owner: Any, _: object = None) -> Any:
+        made = self._kind(owner)
+        setattr(owner, self._name, made)
+        return made
+
+
+_VIEWS = (
+    (Operation, "operands", "_mlc_operands", OpOperands),
+    (Block, "ops", "_mlc_ops", BlockOps),
+)
+"""Class, property, where it is kept, and what shows the operands or the ops of an object."""
+
+_FIELDS: tuple[tuple[Any, str, str], ...] = (
+    (SSAValue, "type", "_type"),
+    (OpResult, "owner", "op"),
+    (BlockArgument, "owner", "block"),
+    (Operation, "next_op", "_next_op"),
+    (Operation, "prev_op", "_prev_op"),
+    (Block, "args", "_args"),
+    (Block, "first_op", "_first_op"),
+    (Block, "last_op", "_last_op"),
+    (Use, "operation", "_operation"),
+    (Use, "index", "_index"),
+)
+"""Class, property, and the attribute that it gives: read without a function of Python."""
+
+
+def _parent_op(self: Any) -> Any:
+    """`Operation.parent_op`."""
+    block = self.parent
+    region = None if block is None else block.parent
+    return None if region is None else region.parent
+
+
+def _attach(self: Any, op: Any) -> None:
+    """`Block._attach_op`: only what has regions may hold the block."""
+    if op.parent is not None or op.regions:
+        attach_op(self, op)
+    op.parent = self
+
+
+def _array(self: Any) -> Any:
+    """`DenseArrayBase.get_values`, unpacked once."""
+    found = self.__dict__.get(_ARRAY)
+    if found is None:
+        self.__dict__[_ARRAY] = found = array_values(self)
+    return found
+
+
+_ARRAY = "_mlc_values"  # of an attribute's own dictionary, which no comparison looks at
 
 
 def _operand(self: Any, index: Any) -> Any:
@@ -162,13 +222,16 @@ def _inside(block: Any) -> Iterator[Operation]:
     while op is not None:
         following = op._next_op
         yield op
-        for region in op.regions:
-            for inner in region.blocks:
-                yield from _inside(inner)
+        if op.regions:
+            for region in op.regions:
+                for inner in region.blocks:
+                    yield from _inside(inner)
         op = following
 
 
 walk_op, walk_block = Operation.walk, Block.walk  # xDSL's
+attach_op: Any = changed_block._attach_op
+array_values: Any = DenseArrayBase.get_values
 
 
 def _walk(self: Any, *, reverse: bool = False, region_first: bool = False) -> Iterator[Operation]:
@@ -196,9 +259,16 @@ def _install() -> None:
     for kind in (Operation, SSAValue, Block, Region, Attribute):
         _plain(kind)
     changed.create, changed.walk = classmethod(_create), _walk
-    changed.operands = changed.operands.getter(_operands_of)
+    changed.parent_op = _parent_op
+    for kind, name, kept, view in _VIEWS:
+        setattr(kind, kept, _Kept(kept, view))
+        setattr(kind, name, property(attrgetter(kept), getattr(kind, name).fset))
+    for kind, name, attribute in _FIELDS:
+        setattr(kind, name, property(attrgetter(attribute)))
     for kind, name, new in (
         (Block, "walk", _walk_in),
+        (Block, "_attach_op", _attach),
+        (DenseArrayBase, "get_values", _array),
         (BlockOps, "__iter__", _ops),
         (BlockOps, "__len__", _count),
         (OpOperands, "__getitem__", _operand),

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from mlc.cached_property import cached_property
 from mlc.lazy_dataclass import dataclass
 
 MOST = 2**63  # sizes are i64 at run time
@@ -64,7 +65,7 @@ class Dim:
             return _parse(value)
         return Dim.const(int(value))
 
-    @property
+    @cached_property
     def constant(self) -> int | None:
         """The value, when no symbol occurs; else None."""
         if not self.terms:
@@ -137,7 +138,10 @@ class Dim:
 
     def __mul__(self, other: int | Dim) -> Dim:
         other = Dim.of(other)
-        for x, y in ((self, other.constant), (other, self.constant)):
+        mine, yours = self.constant, other.constant
+        if mine is not None and yours is not None:
+            return Dim.const(mine * yours)
+        for x, y in ((self, yours), (other, mine)):
             if y == 1:
                 return x
             if y is not None:  # the order of terms stays
@@ -274,8 +278,15 @@ def _parse(text: str) -> Dim:
 
 def product(dims: Iterable[Dim]) -> Dim:
     """The number of elements of a shape."""
-    total = Dim.const(1)
+    count, rest = 1, list[Dim]()
     for dim in dims:
+        known = dim.constant
+        if known is None:
+            rest.append(dim)
+        else:
+            count *= known
+    total = Dim.const(count)
+    for dim in rest:
         total = total * dim
     return total
 

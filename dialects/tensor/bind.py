@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import operand_def, prop_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.definition import irdl_op_definition
-from mlc.dialects.dims import Dim, DimsAttr, highest, shape_of
+from mlc.dialects.dims import Dim, DimsAttr, highest, symbols_said
 from mlc.dialects.program import symbols_of
 from mlc.dialects.tensor.control import INDEX, ControlOp
 
@@ -62,12 +62,14 @@ class BindOp(ControlOp):
 
 def symbols_in(op: Operation) -> set[str]:
     """The symbols that an op's own types and properties say."""
-    values = [x for x in (*op.operands, *op.results) if isinstance(x.type, TensorType)]
-    dims = [d for x in values for d in shape_of(x.type)]
+    found: set[str] = set()
+    for values in (op.operands, op.results):
+        for value in values:
+            found |= symbols_said(value.type)
     for entry in op.properties.values():
         if isinstance(entry, DimsAttr):
-            dims += entry.data
-    return {name for dim in dims if dim.constant is None for name in dim.symbols()}
+            found.update(*(dim.symbols() for dim in entry.data if dim.constant is None))
+    return found
 
 
 def bound_in(op: Operation) -> set[str]:

@@ -24,6 +24,14 @@ def split(text: str) -> tuple[tuple[str, ...], str]:
     return operands, result
 
 
+@lru_cache(maxsize=4096)
+def words_of(text: str) -> tuple[tuple[str, ...], str, str]:
+    """As `split`; and the letters that the result lacks, in the operands' order."""
+    operands, result = split(text)
+    found = dict.fromkeys("".join(operands))
+    return operands, result, "".join(c for c in found if c not in result)
+
+
 def split_one(text: str) -> tuple[str, str]:
     """As `split`, of an op with one operand."""
     operands, result = split(text)

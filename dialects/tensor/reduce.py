@@ -17,7 +17,7 @@ from mlc.dialects.dtypes import BF16, F16, F32, NUMBERS, DType, dtype_of, named_
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point, by_kind
 from mlc.dialects.tensor.elementwise import STORAGE_REMEDY
-from mlc.dialects.tensor.letters import bind, fresh, split, split_one
+from mlc.dialects.tensor.letters import bind, fresh, split, split_one, words_of
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
 from mlc.dialects.tensor.op import (
     AGAIN,
@@ -160,8 +160,7 @@ class ReduceOp(Reduction):
         return self.combiner().accumulator(element_dtype(self.x))
 
     def words(self) -> tuple[tuple[str, ...], str, str]:
-        operands, result = split(self.letters.data)
-        return operands, result, "".join(c for c in operands[0] if c not in result)
+        return words_of(self.letters.data)
 
     def axes(self) -> tuple[int, ...]:
         """The reduced axes of the operand."""
@@ -345,9 +344,7 @@ class ContractOp(Product):
         return tensor_type(operands[0].element_type, tuple(sizes[c] for c in result))
 
     def words(self) -> tuple[tuple[str, ...], str, str]:
-        operands, result = split(self.letters.data)
-        both = operands[0] + "".join(c for c in operands[1] if c not in operands[0])
-        return operands, result, "".join(c for c in both if c not in result)
+        return words_of(self.letters.data)
 
     def reference(self, *operands: Array) -> Array:
         return self.multiply(operands)
