@@ -70,6 +70,28 @@ def _defaults(kind: type[IRDLOperation]) -> tuple[tuple[bool, str, Attribute], .
     )
 
 
+def _use(op: Any, operands: Sequence[SSAValue]) -> None:
+    """Gives an op that has no operands these."""
+    op._operands = values = SSAValues(operands)
+    uses: list[Use] = []
+    for index, value in enumerate(values):
+        use = Use(op, index)
+        use._next_use = first = value.first_use
+        if first is not None:
+            first._prev_use = use
+        value.first_use = use
+        uses.append(use)
+    op._operand_uses = tuple(uses)
+
+
+def _use_others(self: Any, new: Sequence[SSAValue]) -> None:
+    """`Operation.operands = new`."""
+    new = tuple(new)  # perhaps made of those that go
+    for value, use in zip(self._operands, self._operand_uses, strict=True):
+        value.remove_use(use)
+    _use(self, new)
+
+
 def _create(
     cls: Any,
     *,
@@ -83,16 +105,7 @@ def _create(
 ) -> Any:
     """`Operation.create`."""
     op: Any = cls.__new__(cls)
-    op._operands = values = SSAValues(operands)
-    uses: list[Use] = []
-    for index, value in enumerate(values):
-        use = Use(op, index)
-        use._next_use = first = value.first_use
-        if first is not None:
-            first._prev_use = use
-        value.first_use = use
-        uses.append(use)
-    op._operand_uses = tuple(uses)
+    _use(op, operands)
     op.results = SSAValues([OpResult(kind, op, k) for k, kind in enumerate(result_types)])
     op.properties, op.attributes = dict(properties), dict(attributes)
     op.location = UNKNOWN_LOC if location is None else location
@@ -128,10 +141,10 @@ class _Kept:
 
 
 _VIEWS = (
-    (Operation, "operands", "_mlc_operands", OpOperands),
-    (Block, "ops", "_mlc_ops", BlockOps),
+    (Operation, "operands", "_mlc_operands", OpOperands, _use_others),
+    (Block, "ops", "_mlc_ops", BlockOps, None),
 )
-"""Class, property, where it is kept, and what shows the operands or the ops of an object."""
+"""Class, property, where it is kept, what shows the operands or ops of an object, what sets it."""
 
 _FIELDS: tuple[tuple[Any, str, str], ...] = (
     (SSAValue, "type", "_type"),
@@ -260,9 +273,9 @@ def _install() -> None:
         _plain(kind)
     changed.create, changed.walk = classmethod(_create), _walk
     changed.parent_op = _parent_op
-    for kind, name, kept, view in _VIEWS:
+    for kind, name, kept, view, set_ in _VIEWS:
         setattr(kind, kept, _Kept(kept, view))
-        setattr(kind, name, property(attrgetter(kept), getattr(kind, name).fset))
+        setattr(kind, name, property(attrgetter(kept), set_))
     for kind, name, attribute in _FIELDS:
         setattr(kind, name, property(attrgetter(attribute)))
     for kind, name, new in (

@@ -6,7 +6,9 @@ element.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import field
 from typing import cast
 
@@ -319,17 +321,31 @@ def whole_of(kernel: KernelOp) -> OpaqueOp | None:
 
 
 _KNOWN = "mlc_nest"
-"""Python attribute of a kernel: what its nest was made of, and the nest."""
+"""Python attribute of a kernel: what its nest was made of, the nest, and while what stayed."""
+
+_staying: ContextVar[object | None] = ContextVar("mlc_nests_stay", default=None)
+
+
+@contextmanager
+def nests_stay() -> Generator[None]:
+    """While nobody changes what kernels compute: what made a nest is looked at once."""
+    token = _staying.set(object())
+    try:
+        yield
+    finally:
+        _staying.reset(token)
 
 
 def nest_of(kernel: KernelOp) -> Nest | None:
     """The iteration space of a kernel; None for one written as a whole, or of several phases."""
+    known: tuple[list[object], Nest | None, object] | None = getattr(kernel, _KNOWN, None)
+    staying = _staying.get()
+    if known is not None and staying is not None and known[2] is staying:
+        return known[1]
     made_of = _made_of(kernel)
-    known: tuple[list[object], Nest | None] | None = getattr(kernel, _KNOWN, None)
-    if known is None or known[0] != made_of:
-        known = made_of, _nest_of(kernel)
-        setattr(kernel, _KNOWN, known)
-    return known[1]
+    nest = known[1] if known is not None and known[0] == made_of else _nest_of(kernel)
+    setattr(kernel, _KNOWN, (made_of, nest, staying))
+    return nest
 
 
 def _made_of(kernel: KernelOp) -> list[object]:

@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
-from mlc.dialects.analysis.access import whole_of
+from mlc.dialects.analysis.access import nests_stay, whole_of
 from mlc.dialects.analysis.nests import ops_in
 from mlc.dialects.analysis.shares import TEAM, WAIT, is_dealt
 from mlc.dialects.dims import Dim, DimsAttr, as_tensor, highest, product, shape_of
@@ -67,7 +67,8 @@ def lower_to_loops(module: ModuleOp, take: Take = kept) -> ModuleOp:
     A loops-level module with the kernels and the entry of the module's function; `mlc.sites` lists
     what the numbers in `mlc_par.fail` stand for, from 1. `take` gets each function when it is made.
     """
-    return EntryLowering(module, entry_function(module), take).lower()
+    with nests_stay():
+        return EntryLowering(module, entry_function(module), take).lower()
 
 
 class _Sites:

@@ -62,10 +62,11 @@ def _binds_in(op: Operation) -> Iterator[BindOp]:
     for region in op.regions:
         for block in region.blocks:
             for inner in block.ops:
-                if isinstance(inner, BindOp):
+                if inner.regions:
+                    if not isinstance(inner, KernelOp):
+                        yield from _binds_in(inner)
+                elif isinstance(inner, BindOp):
                     yield inner
-                elif inner.regions and not isinstance(inner, KernelOp):
-                    yield from _binds_in(inner)
 
 
 def stated() -> tuple[tuple[str, int], ...]:

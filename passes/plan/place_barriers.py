@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.analysis.access import nest_of
+from mlc.dialects.analysis.access import nest_of, nests_stay
 from mlc.dialects.analysis.aliases import Aliases, donations_of, root_of, values_from_outside
 from mlc.dialects.analysis.shares import TEAM, WAIT, is_dealt, shares_columns
 from mlc.dialects.dims import Dim
@@ -56,10 +56,11 @@ class PlaceBarriersPass(ModulePass):
     name = "mlc-place-barriers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and _repays_team(function):
-                function.attributes[TEAM] = UnitAttr()
-                _Placing(function).block(function.body.block, frozenset())
+        with nests_stay():
+            for function in op.body.block.ops:
+                if isinstance(function, FuncOp) and function.body.blocks and _repays_team(function):
+                    function.attributes[TEAM] = UnitAttr()
+                    _Placing(function).block(function.body.block, frozenset())
 
 
 def _repays_team(function: FuncOp) -> bool:

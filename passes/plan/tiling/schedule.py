@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.analysis.access import Access, Nest, contiguous_votes, nest_of
+from mlc.dialects.analysis.access import Access, Nest, contiguous_votes, nest_of, nests_stay
 from mlc.dialects.analysis.alike import structure_of
 from mlc.dialects.analysis.flat_rows import (
     MOST_VECTORS,
@@ -398,11 +398,12 @@ class SchedulePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(op)
-        for x in op.walk():
-            if isinstance(x, KernelOp) and x.schedule is None:
-                x.properties["schedule"] = ScheduleAttr(next(schedules_of(x, target)))
-            elif isinstance(x, TilesOp) and _repays_taking(x, op):
-                x.attributes[DYNAMIC] = UnitAttr()
+        with nests_stay():
+            for x in op.walk():
+                if isinstance(x, KernelOp) and x.schedule is None:
+                    x.properties["schedule"] = ScheduleAttr(next(schedules_of(x, target)))
+                elif isinstance(x, TilesOp) and _repays_taking(x, op):
+                    x.attributes[DYNAMIC] = UnitAttr()
         if isinstance(wanted := op.attributes.pop(WANTED, None), ScheduleAttr):
             kernel = _product_of(op)
             with_words(kernel, wanted.data.words)
