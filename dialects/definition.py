@@ -28,45 +28,52 @@ _lock = short_lock()
 def irdl_op_definition(cls: type[OpT]) -> type[OpT]:
     """Defines an op; `tests/unit/test_definition.py` reads what each says, and its format."""
     kind = cast("Any", cls)
-    spelled = kind.assembly_format
-    made: OpDef | None = None
-
-    def definition() -> OpDef:
-        nonlocal made
-        with _lock:
-            if made is None:
-                kind.assembly_format = None  # or it would be read
-                found = OpDef.from_pyrdl(cls)
-                accessors = get_accessors_from_op_def(found, getattr(cls, "verify_", None))
-                kind.assembly_format = found.assembly_format = spelled
-                definition_of = accessors.pop("get_irdl_definition")
-                for name, value in accessors.items():
-                    setattr(kind, name, value)
-                kind.get_irdl_definition = definition_of  # last: others wait for this
-                made = found
-        return made
-
-    @lru_cache(maxsize=1)
-    def program() -> Any:
-        from xdsl.irdl.declarative_assembly_format import FormatProgram
-
-        return FormatProgram.from_str(spelled, definition())
-
-    def parse(kind: type[OpT], parser: Parser) -> OpT:
-        return program().parse(parser, kind)
-
-    def print_(self: OpT, printer: Printer) -> None:
-        program().print(printer, self)
-
-    if spelled is not None:
-        kind.parse, kind.print = classmethod(parse), print_
-    kind.get_irdl_definition = classmethod(lambda _: definition())  # whoever makes an op asks
+    if kind.assembly_format is not None:
+        kind.parse, kind.print = _PARSE, _print
+    kind.get_irdl_definition = _ASK
     said = [x for x in cls.__mro__ if "traits" in vars(x) and x not in Operation.__mro__]
     if not said:
         kind.traits = traits_def()
     elif len(said) > 1:  # the class has those of all
-        definition()
+        _define(kind)
     return cls
 
 
+def _define(kind: Any) -> None:
+    spelled = kind.assembly_format
+    kind.assembly_format = None  # or it would be read
+    definition = OpDef.from_pyrdl(kind)
+    accessors = get_accessors_from_op_def(definition, getattr(kind, "verify_", None))
+    kind.assembly_format = definition.assembly_format = spelled
+    definition_of = accessors.pop("get_irdl_definition")
+    for name, value in accessors.items():
+        setattr(kind, name, value)
+    kind.get_irdl_definition = definition_of  # last: others wait for this
+
+
+def _ask(kind: Any) -> OpDef:
+    """`get_irdl_definition` of a class that waits: whoever makes an op asks."""
+    with _lock:
+        for each in kind.__mro__:
+            if vars(each).get("get_irdl_definition") is _ASK:
+                _define(each)
+    return kind.get_irdl_definition()
+
+
+@lru_cache(maxsize=4096)
+def _program(kind: Any) -> Any:
+    from xdsl.irdl.declarative_assembly_format import FormatProgram
+
+    return FormatProgram.from_str(kind.assembly_format, kind.get_irdl_definition())
+
+
+def _parse(kind: Any, parser: Parser) -> Any:
+    return _program(kind).parse(parser, kind)
+
+
+def _print(self: Any, printer: Printer) -> None:
+    _program(type(self)).print(printer, self)
+
+
+_ASK, _PARSE = classmethod(_ask), classmethod(_parse)
 irdl.irdl_op_definition = irdl_op_definition

@@ -43,63 +43,95 @@ _standard: Any = dataclasses.dataclass
 _lock = short_lock()
 
 
+_waiting: dict[Any, tuple[dict[str, Any], bool]] = {}
+"""Class that waits -> its options, and whether all classes above it are made here."""
+
+
 def _defined(cls: Any, options: dict[str, Any]) -> Any:
-    waits = True
-
-    def make() -> None:
-        nonlocal waits
-        with _lock:
-            if waits:
-                # nothing is taken away meanwhile: other threads use the class
-                kept = {"kw_only": options.get("kw_only", False), "frozen": frozen and not ours}
-                with _ask_of_bases():
-                    _standard(cls, init=False, repr=False, eq=False, **kept)
-                if frozen and ours:
-                    cls.__dataclass_params__ = _FROZEN
-                if isinstance(cls.__dict__["__match_args__"], _Fact):
-                    plain = (f.name for f in fields(cls) if f.init and not f.kw_only)
-                    cls.__match_args__ = tuple(plain)
-                if cls.__dict__.get("__init__") is first:
-                    cls.__init__ = _init_of(cls, frozen)
-                waits = False
-
-    def first(self: Any, *args: Any, **kwargs: Any) -> None:
-        make()
-        cls.__init__(self, *args, **kwargs)
-
     own, frozen = cls.__dict__, options.get("frozen", False)
-    bases = [base.__dict__.get("__dataclass_params__", _FROZEN) for base in cls.__mro__[1:]]
-    ours = all(x is _FROZEN or isinstance(x, _Fact) for x in bases)
+    ours = all(map(_is_ours, cls.__mro__[1:-1]))
+    _waiting[cls] = options, ours
     methods: dict[str, Any] = {}
     if options.get("init", True):
-        methods["__init__"] = first
+        methods["__init__"] = _Init(cls)
     if options.get("repr", True):
         methods["__repr__"] = _repr
     if options.get("eq", True):
-        methods |= _comparison(cls, frozen)
-    if ours and frozen:
-        methods |= _refusals(cls)
+        compared = _Comparison(cls)
+        methods["__eq__"] = _Equal(compared)
+        methods["__hash__"] = _Hash(compared) if frozen else None
+    if ours and frozen and cls.__setattr__ is not _set_field:
+        methods |= {"__setattr__": _set_field, "__delattr__": _delete_field}
     for name, method in methods.items():
         if own.get(name) is None:
             setattr(cls, name, method)
-    for name in ("__dataclass_fields__", "__dataclass_params__", "__match_args__"):
+    for name, fact in _FACTS.items():
         if name not in own:
-            setattr(cls, name, _Fact(name, make))
+            setattr(cls, name, fact)
     if cls.__doc__ is None:
         cls.__doc__ = cls.__name__  # or its signature would be written for it
     return cls
 
 
+def _is_ours(above: Any) -> bool:
+    """Whether a class is a dataclass that is made here, or has nothing to do with them."""
+    own = above.__dict__
+    if "__dataclass_params__" not in own:
+        return "__setattr__" not in own and "__delattr__" not in own
+    params = own["__dataclass_params__"]
+    return params is _FROZEN or isinstance(params, _Fact)
+
+
+def _make(cls: Any) -> None:
+    """Makes a class, if it still waits."""
+    with _lock:
+        if cls not in _waiting:
+            return
+        options, ours = _waiting[cls]
+        frozen = options.get("frozen", False)
+        # nothing is taken away meanwhile: other threads use the class
+        kept = {"kw_only": options.get("kw_only", False), "frozen": frozen and not ours}
+        with _ask_of_bases():
+            _standard(cls, init=False, repr=False, eq=False, **kept)
+        if frozen and ours:
+            cls.__dataclass_params__ = _FROZEN
+        if cls.__dict__["__match_args__"] is _FACTS["__match_args__"]:
+            plain = (f.name for f in fields(cls) if f.init and not f.kw_only)
+            cls.__match_args__ = tuple(plain)
+        if isinstance(cls.__dict__.get("__init__"), _Init):
+            cls.__init__ = _init_of(cls, frozen)
+        del _waiting[cls]
+
+
 class _Fact:
     """What `dataclasses` asks of a class, or `match` of a pattern: known when the class is made."""
 
-    def __init__(self, name: str, make: Callable[[], None]) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._make = make
 
-    def __get__(self, instance: object, owner: type) -> Any:
-        self._make()
+    def __get__(self, instance: object, owner: Any) -> Any:
+        for kind in owner.__mro__:
+            if kind.__dict__.get(self._name) is self:
+                _make(kind)
         return getattr(owner, self._name)
+
+
+_FACTS = {
+    name: _Fact(name) for name in ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
+}
+
+
+class _Init:
+    """`__init__` of a class that waits."""
+
+    __slots__ = ("_cls",)
+
+    def __init__(self, cls: Any) -> None:
+        self._cls = cls
+
+    def __get__(self, instance: object, owner: Any = None) -> Any:
+        _make(self._cls)
+        return self._cls.__dict__["__init__"].__get__(instance, owner)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,25 +177,24 @@ def _ask_of_bases() -> Generator[None, None, None]:
             del _making[thread]
 
 
-def _refusals(cls: Any) -> dict[str, Any]:
-    """What keeps fields as they are, and everything of an object that is no subclass's."""
+def _refuse(self: Any, name: str, what: str, method: str, of: Any) -> Any:
+    """
+    Keeps fields as they are, and everything of an object that is no subclass's; else what does it.
+    """
+    kinds = type(self).__mro__
+    made = next(x for x in kinds if "__dataclass_params__" in x.__dict__)
+    if type(self) is made or name in made.__dataclass_fields__:
+        raise dataclasses.FrozenInstanceError(f"cannot {what} field {name!r}")
+    last = [x for x in kinds if x.__dict__.get(method) is of][-1]  # those between refuse no more
+    return getattr(super(last, self), method)
 
-    def above(self: object, of: type[object] = cls) -> Any:
-        return super(of, self)
 
-    def refuse(self: Any, name: str, what: str) -> None:
-        if type(self) is cls or name in cls.__dataclass_fields__:
-            raise dataclasses.FrozenInstanceError(f"cannot {what} field {name!r}")
+def _set_field(self: Any, name: str, value: object) -> None:
+    _refuse(self, name, "assign to", "__setattr__", _set_field)(name, value)
 
-    def set_(self: Any, name: str, value: object) -> None:
-        refuse(self, name, "assign to")
-        above(self).__setattr__(name, value)
 
-    def delete(self: Any, name: str) -> None:
-        refuse(self, name, "delete")
-        above(self).__delattr__(name)
-
-    return {"__setattr__": set_, "__delattr__": delete}
+def _delete_field(self: Any, name: str) -> None:
+    _refuse(self, name, "delete", "__delattr__", _delete_field)(name)
 
 
 def _repr(self: Any) -> str:
@@ -174,32 +205,61 @@ def _repr(self: Any) -> str:
 _OFTEN = 64  # calls from which on a method is worth compiling
 
 
-def _comparison(cls: Any, hashed: bool) -> dict[str, Any]:
-    """Equality of all fields; a hash of what cannot change. Compiled when they are often asked."""
-    values: Callable[[Any], tuple[Any, ...]] | None = None
-    calls = 0
+class _Comparison:
+    """Equality of all fields, and a hash of them. Compiled when they are often asked for."""
 
-    def of(x: Any) -> tuple[Any, ...]:
-        nonlocal values, calls
-        if values is None:
-            values = _values_of(_compared(cls))
-        calls += 1
-        if calls == _OFTEN:
+    __slots__ = ("_calls", "_cls", "_values")
+
+    def __init__(self, cls: Any) -> None:
+        self._cls, self._calls = cls, 0
+        self._values: Callable[[Any], tuple[Any, ...]] | None = None
+
+    def of(self, x: Any) -> tuple[Any, ...]:
+        """The fields of an object."""
+        if self._values is None:
+            self._values = _values_of(_compared(self._cls))
+        self._calls += 1
+        if self._calls == _OFTEN:
             scope: dict[str, Any] = {}
-            exec(_comparison_code(_compared(cls)), scope)
-            for name, method in methods.items():
-                if method is not None and cls.__dict__.get(name) is method:
-                    setattr(cls, name, scope[name])
-        return values(x)
+            exec(_comparison_code(_compared(self._cls)), scope)
+            for name, waits in (("__eq__", _Equal), ("__hash__", _Hash)):
+                if isinstance(self._cls.__dict__.get(name), waits):
+                    setattr(self._cls, name, scope[name])
+        return self._values(x)
 
-    def equal(self: Any, other: object) -> Any:
-        return of(self) == of(other) if other.__class__ is self.__class__ else NotImplemented
+    def equal(self, x: Any, y: Any) -> Any:
+        """`__eq__`."""
+        return self.of(x) == self.of(y) if x.__class__ is y.__class__ else NotImplemented
 
-    def hash_(self: Any) -> int:
-        return hash(of(self))
+    def hash(self, x: Any) -> int:
+        """`__hash__`."""
+        return hash(self.of(x))
 
-    methods: dict[str, Any] = {"__eq__": equal, "__hash__": hash_ if hashed else None}
-    return methods
+
+class _Equal:
+    """`__eq__` that is not compiled."""
+
+    __slots__ = ("_compared",)
+
+    def __init__(self, compared: _Comparison) -> None:
+        self._compared = compared
+
+    def __get__(self, instance: object, owner: Any = None) -> Any:
+        equal = self._compared.equal
+        return equal if instance is None else partial(equal, instance)
+
+
+class _Hash:
+    """`__hash__` that is not compiled."""
+
+    __slots__ = ("_compared",)
+
+    def __init__(self, compared: _Comparison) -> None:
+        self._compared = compared
+
+    def __get__(self, instance: object, owner: Any = None) -> Any:
+        made = self._compared.hash
+        return made if instance is None else partial(made, instance)
 
 
 def _compared(cls: Any) -> tuple[str, ...]:
