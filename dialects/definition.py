@@ -55,7 +55,7 @@ def _ask(kind: Any) -> OpDef:
     """`get_irdl_definition` of a class that waits: whoever makes an op asks."""
     with _lock:
         for each in kind.__mro__:
-            if vars(each).get("get_irdl_definition") is _ASK:
+            if each.__dict__.get("get_irdl_definition") is _ASK:
                 _define(each)
     return kind.get_irdl_definition()
 
@@ -75,5 +75,6 @@ def _print(self: Any, printer: Printer) -> None:
     _program(type(self)).print(printer, self)
 
 
-_ASK, _PARSE = classmethod(_ask), classmethod(_parse)
+_ASK: Any = classmethod(_ask)
+_PARSE: Any = classmethod(_parse)
 irdl.irdl_op_definition = irdl_op_definition

@@ -125,6 +125,7 @@ def _create(
 changed: Any = Operation
 changed_values: Any = SSAValues
 changed_block: Any = Block
+changed_array: Any = DenseArrayBase
 _POST_INIT = IRDLOperation.__post_init__
 
 
@@ -244,7 +245,7 @@ def _inside(block: Any) -> Iterator[Operation]:
 
 walk_op, walk_block = Operation.walk, Block.walk  # xDSL's
 attach_op: Any = changed_block._attach_op
-array_values: Any = DenseArrayBase.get_values
+array_values: Any = changed_array.get_values
 
 
 def _walk(self: Any, *, reverse: bool = False, region_first: bool = False) -> Iterator[Operation]:

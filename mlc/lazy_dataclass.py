@@ -181,12 +181,13 @@ def _refuse(self: Any, name: str, what: str, method: str, of: Any) -> Any:
     """
     Keeps fields as they are, and everything of an object that is no subclass's; else what does it.
     """
-    kinds = type(self).__mro__
+    kinds: tuple[Any, ...] = type(self).__mro__
     made = next(x for x in kinds if "__dataclass_params__" in x.__dict__)
     if type(self) is made or name in made.__dataclass_fields__:
         raise dataclasses.FrozenInstanceError(f"cannot {what} field {name!r}")
-    last = [x for x in kinds if x.__dict__.get(method) is of][-1]  # those between refuse no more
-    return getattr(super(last, self), method)
+    last: Any = [x for x in kinds if x.__dict__.get(method) is of][-1]  # no other refuses more
+    above: Any = super(last, self)
+    return getattr(above, method)
 
 
 def _set_field(self: Any, name: str, value: object) -> None:
