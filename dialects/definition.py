@@ -72,7 +72,7 @@ def _parse(kind: Any, parser: Parser) -> Any:
 
 
 def _print(self: Any, printer: Printer) -> None:
-    _program(type(self)).print(printer, self)
+    _program(self.__class__).print(printer, self)
 
 
 _ASK: Any = classmethod(_ask)

@@ -186,8 +186,7 @@ def _refuse(self: Any, name: str, what: str, method: str, of: Any) -> Any:
     if type(self) is made or name in made.__dataclass_fields__:
         raise dataclasses.FrozenInstanceError(f"cannot {what} field {name!r}")
     last: Any = [x for x in kinds if x.__dict__.get(method) is of][-1]  # no other refuses more
-    above: Any = super(last, self)
-    return getattr(above, method)
+    return getattr(cast("object", super(last, self)), method)
 
 
 def _set_field(self: Any, name: str, value: object) -> None:
