@@ -84,6 +84,10 @@ class Dim:
 
     def symbols(self) -> frozenset[str]:
         """Every symbol that occurs, inside quotients too."""
+        return self._symbols
+
+    @cached_property
+    def _symbols(self) -> frozenset[str]:
         found: set[str] = set()
         for monomial, _ in self.terms:
             for atom in monomial:

@@ -54,20 +54,25 @@ class Axes:
 
     def resolved(self, dim: Dim, places: Mapping[str, Dim]) -> Dim:
         """An expression over letters as one over where each axis is; letters without one are 0."""
-        known = frozenset("".join(self.letters.values()))
-        dim = renamed(dim, {f"?{c}": Dim.const(0) for c in _sources_in(dim) - known})
+        sources = _sources_in(dim)
+        if without := sources.difference(*self.letters.values()):
+            dim = renamed(dim, {f"?{c}": Dim.const(0) for c in without})
+            sources = _sources_in(dim)
         for axis, word in self.letters.items():
             for length in range(len(word), 0, -1):
                 for first in range(len(word) - length + 1):
                     run = word[first : first + length]
-                    if frozenset(run) <= _sources_in(dim) and self.is_walked(dim, run):
+                    if sources.issuperset(run) and self.is_walked(dim, run):
                         to = dict.fromkeys((f"?{c}" for c in run), Dim.const(0))
                         to[f"?{run[-1]}"] = self._part(word, first, length, places[axis])
                         dim = renamed(dim, to)
+                        sources = _sources_in(dim)
         return dim
 
     def is_walked(self, dim: Dim, run: str) -> bool:
         """Whether letters stand in an expression only as the position along all of them."""
+        if len(run) == 1:
+            return True
         alone = renamed(dim, {f"?{c}": Dim.const(0) for c in run[:-1]})
         return renamed(alone, {f"?{run[-1]}": self.position(run)}) == dim
 

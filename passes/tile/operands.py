@@ -5,6 +5,7 @@ What of each operand of a product comes into each level: from there come the sec
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 from math import ceil, gcd, inf
 
 from mlc.cached_property import cached_property
@@ -98,8 +99,9 @@ class Operands:
 
     def of_others(self, operand: str) -> bool:
         """Whether what a worker reads was copied by others: it lies in their caches."""
-        teams = [w.team for w in self.words if isinstance(w, Pack) and w.operand == operand]
-        return self.workers > 1 and any(teams)
+        if self.workers < 2:
+            return False
+        return any(isinstance(w, Pack) and w.operand == operand and w.team for w in self.words)
 
     def from_others(self, operand: str) -> float:
         """Seconds more than of level 3, once, of what other workers have just copied."""
@@ -174,6 +176,10 @@ class Operands:
 
     def depth(self, position: int) -> int:
         """Loops around the word at this position of the list."""
-        before = sum(isinstance(word, Block | Split) for word in self.words[:position])
-        blocks = sum(isinstance(word, Block | Split) for word in self.words)
-        return before + len(self.nest.loops) - blocks - 3  # batches that no word cuts are outermost
+        return self._depths[position]
+
+    @cached_property
+    def _depths(self) -> tuple[int, ...]:
+        cuts = [isinstance(word, Block | Split) for word in self.words]
+        first = len(self.nest.loops) - sum(cuts) - 3  # batches that no word cuts are outermost
+        return tuple(accumulate(cuts, initial=first))
