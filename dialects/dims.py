@@ -113,7 +113,7 @@ def symbols_said(kind: Attribute) -> frozenset[str]:
     """The symbols in the dims of a type, which are a tensor's: kept as its dims are."""
     known = kind.__dict__.get(_SYMBOLS)
     if known is None:
-        dims = shape_of(kind) if isinstance(kind, TensorType) else ()
+        dims = shape_of(cast("Attribute", kind)) if isinstance(kind, TensorType) else ()
         known = frozenset[str]().union(*(dim.symbols() for dim in dims if dim.constant is None))
         vars(kind)[_SYMBOLS] = known
     return known

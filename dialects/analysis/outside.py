@@ -17,4 +17,7 @@ def outside_kernels(op: Operation) -> Iterator[Operation]:
     for region in op.regions:
         for block in region.blocks:
             for inner in block.ops:
-                yield from outside_kernels(inner)
+                if inner.regions:
+                    yield from outside_kernels(inner)
+                else:
+                    yield inner

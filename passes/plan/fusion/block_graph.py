@@ -22,9 +22,9 @@ class BlockGraph:
         self.ops = list(block.ops)
         self.maps = maps
         self._numbers: dict[Operation, int] = {op: k for k, op in enumerate(self.ops)}
-        number = self._numbers.get
+        numbers = self._numbers
         self._producers = [
-            [k for p in maps.producers_of(op) if (k := number(p)) is not None] for op in self.ops
+            [numbers[p] for p in maps.producers_of(op) if p in numbers] for op in self.ops
         ]
         self._readers: dict[SSAValue, list[tuple[int, TensorOp]]] = {}
         self._dissolving: dict[SSAValue, bool] = {}
@@ -34,16 +34,21 @@ class BlockGraph:
         return self._numbers.get(op)
 
     @cached_property
+    def _bits(self) -> list[int]:
+        """Of each op its own bit; none of views."""
+        return [0 if self.maps.is_view(op) else 1 << k for k, op in enumerate(self.ops)]
+
+    @cached_property
     def before(self) -> list[int]:
         """For each op the ops that its operands are made from, as bits; views do not count."""
         found: list[int] = []
         own: list[int] = []  # with the op's own bit
-        for number, op in enumerate(self.ops):
+        for bit, producers in zip(self._bits, self._producers, strict=True):
             bits = 0
-            for producer in self._producers[number]:
+            for producer in producers:
                 bits |= own[producer]
             found.append(bits)
-            own.append(bits if self.maps.is_view(op) else bits | 1 << number)
+            own.append(bits | bit)
         return found
 
     @cached_property
@@ -51,9 +56,7 @@ class BlockGraph:
         """For each op the ops that are made from its result, as bits; views do not count."""
         found = [0] * len(self.ops)
         for number in range(len(self.ops) - 1, -1, -1):
-            bits = found[number]
-            if not self.maps.is_view(self.ops[number]):
-                bits |= 1 << number
+            bits = found[number] | self._bits[number]
             for producer in self._producers[number]:
                 found[producer] |= bits
         return found
@@ -88,15 +91,15 @@ class BlockGraph:
 
 def all_readers(value: SSAValue) -> Iterator[Operation]:
     """Whatever reads a value, directly or through views."""
-    pending, seen = [value.uses], set[Operation]()
+    pending, seen = [value], set[Operation]()
     while pending:
-        for use in pending.pop():
+        for use in pending.pop().uses:
             user = use.operation
-            if not isinstance(user, TensorOp) or not is_view(user):
+            if not is_view(user):
                 yield user
             elif user not in seen:
                 seen.add(user)
-                pending.append(user.results[0].uses)
+                pending.append(user.results[0])
 
 
 def readers_of(value: SSAValue) -> Iterator[TensorOp]:
