@@ -98,8 +98,6 @@ def _make(cls: Any) -> None:
         if cls.__dict__["__match_args__"] is _FACTS["__match_args__"]:
             plain = (f.name for f in fields(cls) if f.init and not f.kw_only)
             cls.__match_args__ = tuple(plain)
-        if isinstance(cls.__dict__.get("__init__"), _Init):
-            cls.__init__ = _init_of(cls, frozen)
         del _waiting[cls]
 
 
@@ -122,7 +120,7 @@ _FACTS = {
 
 
 class _Init:
-    """`__init__` of a class that waits."""
+    """`__init__` before the first object."""
 
     __slots__ = ("_cls",)
 
@@ -130,8 +128,12 @@ class _Init:
         self._cls = cls
 
     def __get__(self, instance: object, owner: Any = None) -> Any:
-        _make(self._cls)
-        return self._cls.__dict__["__init__"].__get__(instance, owner)
+        cls = self._cls
+        _make(cls)
+        with _lock:
+            if cls.__dict__["__init__"] is self:
+                cls.__init__ = _init_of(cls, cls.__dataclass_params__.frozen)
+        return cls.__dict__["__init__"].__get__(instance, owner)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,7 +223,7 @@ class _Comparison:
         self._calls += 1
         if self._calls == _OFTEN:
             scope: dict[str, Any] = {}
-            exec(_comparison_code(_compared(self._cls)), scope)
+            exec(_compiled(_comparison(_compared(self._cls))), scope)
             for name, waits in (("__eq__", _Equal), ("__hash__", _Hash)):
                 if isinstance(self._cls.__dict__.get(name), waits):
                     setattr(self._cls, name, scope[name])
@@ -275,16 +277,20 @@ def _values_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 @lru_cache(maxsize=1024)
-def _comparison_code(names: tuple[str, ...]) -> CodeType:
-    """`__eq__` and `__hash__` over attributes, as the standard library compiles them."""
+def _compiled(text: str) -> CodeType:
+    """Methods of classes that have the same fields."""
+    return compile(text, "<dataclass>", "exec")
+
+
+def _comparison(names: Sequence[str]) -> str:
+    """`__eq__` and `__hash__` over attributes, as the standard library writes them."""
     mine, yours = (f"({''.join(f'{x}.{name}, ' for name in names)})" for x in ("self", "other"))
-    text = f"""
+    return f"""
 def __eq__(self, other):
     return {mine} == {yours} if other.__class__ is self.__class__ else NotImplemented
 def __hash__(self):
     return hash({mine})
 """
-    return compile(text, "<dataclass>", "exec")
 
 
 def _init_of(cls: Any, frozen: bool) -> Callable[..., None]:
@@ -307,7 +313,7 @@ def _init_of(cls: Any, frozen: bool) -> Callable[..., None]:
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     parameters = ", ".join(["self", *plain, *(["*", *named] if named else [])])
-    exec(f"def __init__({parameters}):\n  " + "\n  ".join(body or ["pass"]), scope)
+    exec(_compiled(f"def __init__({parameters}):\n  " + "\n  ".join(body or ["pass"])), scope)
     scope["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
     return scope["__init__"]
 
