@@ -6,6 +6,7 @@ import pytest
 from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     FunctionType,
     IndexType,
     IntegerAttr,
@@ -146,3 +147,62 @@ def test_facts_kept_on_an_attribute_are_no_part_of_it() -> None:
     assert kind == other
     assert hash(kind) == hash(other)
     assert str(kind) == str(other)
+
+
+def test_views_are_kept_and_show_what_is_there_now() -> None:
+    one, add = _two()
+    block = Block([one])
+    ops, operands = block.ops, add.operands
+    assert block.ops is ops
+    assert add.operands is operands
+    block.add_op(add)
+    assert list(ops) == [one, add]
+    other = arith.ConstantOp(IntegerAttr(2, i32))
+    add.operands = (*add.operands[:1], other.result)
+    assert list(operands) == [one.result, other.result]
+    assert [use.index for use in other.result.uses] == [1]
+    add.operands = tuple(reversed(add.operands))
+    assert list(operands) == [other.result, one.result]
+    assert len(list(one.result.uses)) == len(list(other.result.uses)) == 1
+    function = func.FuncOp("f", FunctionType.from_lists([], []), Region(block))
+    first, second = function.clone().body.block.ops
+    assert second.operands[1].owner is first
+
+
+def test_fields_are_read_and_not_set() -> None:
+    one, add = _two()
+    block = Block([one, add], arg_types=[i64])
+    assert one.result.type is i32
+    assert one.result.owner is one
+    assert block.args[0].owner is block
+    assert (one.next_op, add.prev_op, block.first_op, block.last_op) == (add, one, one, add)
+    for thing, name in ((one.result, "type"), (one.result, "owner"), (block, "args")):
+        with pytest.raises(AttributeError):
+            setattr(thing, name, None)
+
+
+def test_parents_are_found_and_no_op_holds_itself() -> None:
+    function = _function()
+    block = function.body.block
+    inner = next(op for op in function.walk() if isinstance(op, arith.AddiOp))
+    module = inner.parent_op()
+    assert isinstance(module, ModuleOp)
+    assert module.parent_op() is function
+    assert function.parent_op() is None
+    assert Block([one := _two()[0]]).first_op is one
+    assert one.parent_op() is None
+    with pytest.raises(ValueError, match="already attached"):
+        block.add_op(inner)
+    with pytest.raises(ValueError, match="contained in the operation"):
+        block.add_op(function)
+    module.detach()
+    with pytest.raises(ValueError, match="contained in the operation"):
+        module.body.block.add_op(module)
+
+
+def test_packed_numbers_are_those_that_were_packed() -> None:
+    for kind, numbers in ((i32, (1, -2, 3)), (i64, ()), (i64, (2**40, 0))):
+        packed = DenseArrayBase.from_list(kind, numbers)
+        assert packed.get_values() == numbers == packed.get_values()
+        assert packed == DenseArrayBase.from_list(kind, numbers)
+        assert hash(packed) == hash(DenseArrayBase.from_list(kind, numbers))
