@@ -37,6 +37,7 @@ _OPERAND, _RESULT, _REGION = (
     VarIRConstruct.OPERAND, VarIRConstruct.RESULT, VarIRConstruct.REGION,
 )  # fmt: skip
 _NOTHING: Mapping[str, Attribute] = {}
+_NO_VALUES = SSAValues[Any](())
 
 
 class _Plain(ABCMeta):
@@ -72,6 +73,9 @@ def _defaults(kind: type[IRDLOperation]) -> tuple[tuple[bool, str, Attribute], .
 
 def _use(op: Any, operands: Sequence[SSAValue]) -> None:
     """Gives an op that has no operands these."""
+    if not operands:
+        op._operands, op._operand_uses = _NO_VALUES, ()
+        return
     op._operands = values = SSAValues(operands)
     uses: list[Use] = []
     for index, value in enumerate(values):
@@ -106,7 +110,8 @@ def _create(
     """`Operation.create`."""
     op: Any = cls.__new__(cls)
     _use(op, operands)
-    op.results = SSAValues([OpResult(kind, op, k) for k, kind in enumerate(result_types)])
+    made = [OpResult(kind, op, k) for k, kind in enumerate(result_types)]
+    op.results = SSAValues(made) if made else _NO_VALUES
     op.properties, op.attributes = dict(properties), dict(attributes)
     op.location = UNKNOWN_LOC if location is None else location
     if successors:
