@@ -267,6 +267,7 @@ BACKENDS = (
                     ),
                     *KERNELS,
                     Step("mlc-place-barriers", "who writes where is known: who must wait is too"),
+                    Step("mlc-form-waves", "where arrays lie, and what a team runs, is known"),
                 ),
                 leaves=PLAN_LEAVES,
             ),
@@ -283,6 +284,7 @@ BACKENDS = (
                 "loops",
                 (
                     Step("mlc-plan-to-loops", "kernels become functions, the rest the entry"),
+                    Step("mlc-shift-lanes", "each block says all that it reads of a row"),
                     Step("mlc-expand-math", "exp, log and tanh as polynomials, which vectorise"),
                 ),
                 leaves=LOOPS_LEAVES,

@@ -27,9 +27,12 @@ from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_o
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.dialects.tile.kernel import CallOp
+from mlc.dialects.waves import Waves
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder
+from mlc.lowering.loops.function import Kernel
+from mlc.lowering.loops.waves import run_waves, waves_of
 
 BYTE = IntegerType(8)
 OUTSIDE = -1
@@ -79,6 +82,14 @@ class ControlLowering(ABC):
     @abstractmethod
     def _block(self, block: Block) -> None:
         """Lowers a block's ops in order."""
+
+    @abstractmethod
+    def _lowered(self, op: KernelOp) -> tuple[Kernel, ...]:
+        """The functions of a kernel."""
+
+    @abstractmethod
+    def _pass(self, kernels: tuple[Kernel, ...], op: KernelOp | CallOp) -> None:
+        """Hands the functions of a kernel, whose results have homes, what they take."""
 
     @abstractmethod
     def _arena(self, offset: Index, tensor: Attribute) -> SSAValue:
@@ -269,8 +280,40 @@ class ControlLowering(ABC):
             return self._all_parts(yield_of(block).values, op.outs)
 
         inits = self._all_parts(op.inits, op.outs)
-        results = self.b.loop(0, self._count(op.count), 1, trip, inits)
+        b, count, waves = self.b, self._count(op.count), waves_of(op)
+
+        def in_turn() -> tuple[SSAValue, ...]:
+            return b.loop(0, count, 1, trip, inits)
+
+        alone: SSAValue | bool = False
+        if waves is not None and self.team is not None:
+            alone = b.both(b.compare("eq", self.team[1], 1), b.compare("gt", count, 1))
+        if isinstance(alone, bool):
+            results = in_turn()
+        else:
+            assert waves is not None
+            results = b.pick_all(alone, lambda: self._waves(op, waves, trip, inits), in_turn)
         self._bind(op.outs, results)
+
+    def _waves(
+        self, op: ForOp, waves: Waves, trip: Callable[..., list[SSAValue]], inits: list[SSAValue]
+    ) -> list[SSAValue]:
+        """A loop in waves, but the first trip: after that all arrays lie where they stay."""
+        parts, team = trip(0, *inits), self.team
+        assert team is not None
+        self._bind(op.carried, parts)
+
+        def runs(kernel: KernelOp) -> Callable[[Index], None]:
+            def run(block: Index) -> None:
+                self.team = self.b.index(block), self.b.index(waves.blocks)
+                self._pass(self._lowered(kernel), kernel)
+                self.team = team
+
+            return run
+
+        kernels = [runs(x) for x in op.body.block.ops if isinstance(x, KernelOp)]
+        run_waves(self.b, waves, self._count(op.count), kernels, self._wait)
+        return parts
 
     def _while(self, op: WhileOp) -> None:
         inits = self._all_parts(op.inits, op.outs)

@@ -1,0 +1,70 @@
+"""
+Pass `mlc-form-waves`: the trips of a loop of stencils that one worker runs follow each other
+through the rows of its arrays, some rows behind one another, so that several trips read and write a
+row while it lies in a cache.
+
+```
+trip t:      rows 0-2 of b | rows 3-5 of b | …      each array goes through the cache twice a trip
+             rows 0-2 of a | rows 3-5 of a | …
+
+a wave:      b 6-8, a 3-5, then b 0-2 of the next trip …      once in some trips
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from mlc.dialects.analysis.shares import TEAM
+from mlc.dialects.analysis.sweeps import Sweep, sweeps_of
+from mlc.dialects.target.attribute import target_of
+from mlc.dialects.tensor.control import ForOp
+from mlc.dialects.waves import WAVES, Waves, WavesAttr
+from mlc.lazy_dataclass import dataclass
+
+MOST_TRIPS = 8
+"""Trips at a time: those that are left of a loop run through its first and last rows as well."""
+
+
+@dataclass(frozen=True)
+class FormWavesPass(ModulePass):
+    """Says of loops in how many blocks of rows their kernels run, and how many trips at a time."""
+
+    name = "mlc-form-waves"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        caches = target_of(op).cache_bytes
+        for function in op.body.block.ops:
+            if isinstance(function, FuncOp) and TEAM in function.attributes:
+                for loop in function.body.block.ops:
+                    if isinstance(loop, ForOp) and (sweeps := sweeps_of(loop)):
+                        waves = _waves(sweeps, caches)
+                        if waves is not None:
+                            loop.attributes[WAVES] = WavesAttr(waves)
+
+
+def _waves(sweeps: Sequence[Sweep], caches: Sequence[int]) -> Waves | None:
+    """
+    As many trips as work in half of the nearest cache in which one does, if all rows are more than
+    half of it. A block has rows enough to be a kernel's share, and as many as neighbours are away.
+    """
+    rows, reach = sweeps[0].rows, max(sweep.reach for sweep in sweeps)
+    shares = min(sweep.shares for sweep in sweeps)
+    each = max(-(-rows // max(shares, 1)), reach, 1)
+    blocks = -(-rows // each)
+    if blocks < 2 or -(-rows // blocks) < reach:
+        return None
+    each = -(-rows // blocks)
+    row_bytes = sum({sweep.memory: sweep.row_bytes for sweep in sweeps}.values())
+    for cache in caches:
+        if row_bytes * rows <= cache // 2:
+            return None
+        trips = (cache // 2 // (row_bytes * each) - 1) // len(sweeps)
+        if trips >= 1 and blocks > trips * len(sweeps):
+            return Waves(blocks, min(trips, MOST_TRIPS))
+    return None
