@@ -19,11 +19,11 @@ from mlc.dialects.analysis.access import (
 )
 from mlc.dialects.analysis.aliases import root_of
 from mlc.dialects.analysis.shares import is_dealt, loads_of
-from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp
-from mlc.dialects.tensor.op import bytes_of
+from mlc.dialects.tensor.op import element_dtype
 from mlc.dialects.tensor.shape import ConcatOp
 from mlc.lazy_dataclass import dataclass
 
@@ -39,8 +39,10 @@ class Sweep:
     first: int
     reach: int
     shares: int  # of workers for whom there is work, at most
+    points: int  # elements of the result, of which each of these has some
+    row_elements: int  # that are written
     row_bytes: int
-    memory: str  # what it writes, as others name it too
+    memory: object  # what it writes, as others name it too
 
 
 def sweeps_of(loop: ForOp) -> list[Sweep]:
@@ -57,7 +59,7 @@ def sweeps_of(loop: ForOp) -> list[Sweep]:
         return []
     if any(root_of(x) not in {op.outs[0] for op in kernels} for x in loop.yielded.values):
         return []
-    kinds: dict[str, Attribute] = {}
+    kinds: dict[object, Attribute] = {}
     for op in kernels:
         sweep = _sweep(op, loop)
         if sweep is None or kinds.setdefault(sweep.memory, op.outs[0].type) != op.outs[0].type:
@@ -90,10 +92,10 @@ def _over(op: KernelOp) -> int:
     return op.shared_inputs[0] if found is None else found
 
 
-def _memory(op: KernelOp) -> str:
+def _memory(op: KernelOp) -> object:
     assert op.buffers is not None
     place, numbers = op.buffers.data[0].data
-    return f"{place} {op.inputs[numbers[0]] if place == 'input' else numbers[0]}"
+    return root_of(op.inputs[numbers[0]]) if place == "input" else (place, numbers[0])
 
 
 def _sweep(op: KernelOp, loop: ForOp) -> Sweep | None:
@@ -104,11 +106,11 @@ def _sweep(op: KernelOp, loop: ForOp) -> Sweep | None:
     sizes, start, accesses = part
     axis = next((k for k, size in enumerate(sizes) if size.constant != 1), 0)
     shape = shape_of(op.outs[0].type)
-    figures = (sizes[axis], start[axis], loads_of(op), bytes_of(op.outs[0].type), shape[axis])
+    figures = (sizes[axis], start[axis], loads_of(op), product(shape), product(sizes))
     known = [x.constant for x in figures]
     if axis >= len(sizes) - 1 or any(x is None for x in known):
         return None  # an only axis is cut where vectors end
-    rows, first, shares, total, extent = (x or 0 for x in known)
+    rows, first, shares, points, written = (x or 0 for x in known)
     reach = 0
     for access in accesses:
         if not _is_of_trip(root_of(op.inputs[access.argument]), loop):
@@ -116,7 +118,10 @@ def _sweep(op: KernelOp, loop: ForOp) -> Sweep | None:
         if (away := _away(access, axis, first)) is None or len(access.shape) != len(shape):
             return None
         reach = max(reach, abs(away))
-    return Sweep(rows, first, reach, shares, total // extent, _memory(op))
+    row_bytes = points // (shape[axis].constant or 1) * element_dtype(op.outs[0]).bytes
+    return Sweep(
+        rows, first, reach, shares, points, written // max(rows, 1), row_bytes, _memory(op)
+    )
 
 
 def _written_part(op: KernelOp) -> tuple[Shape, Shape, Sequence[Access]] | None:

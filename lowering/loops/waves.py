@@ -61,9 +61,12 @@ def run_waves(
         wait()
         trips = b.min(b.sub(count, trip), waves.trips)
         last = b.add(waves.blocks - 1, b.mul(trips, len(kernels)))
-        b.loop(0, last, 1, lambda wave: b.loop(0, trips, 1, lambda t: one(wave, t)))
+        b.loop(0, last, 1, lambda wave: blocks(wave, trips))
 
-    def one(wave: Index, trip: Index) -> None:
+    def blocks(wave: Index, trips: Index) -> None:
+        b.loop(0, trips, 1, lambda trip: of_trip(wave, trip))
+
+    def of_trip(wave: Index, trip: Index) -> None:
         for k, run in enumerate(kernels):
             block = b.sub(wave, b.add(b.mul(trip, len(kernels)), k))
             inside = b.both(b.compare("ge", block, 0), b.compare("lt", block, waves.blocks))

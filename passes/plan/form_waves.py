@@ -22,18 +22,27 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.shares import TEAM
 from mlc.dialects.analysis.sweeps import Sweep, sweeps_of
+from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ForOp
+from mlc.dialects.tile.nest_words import Nontemporal
+from mlc.dialects.tile.words import Grain
 from mlc.dialects.waves import WAVES, Waves, WavesAttr
 from mlc.lazy_dataclass import dataclass
 
 MOST_TRIPS = 8
 """Trips at a time: those that are left of a loop run through its first and last rows as well."""
 
+LEAST_BLOCK = 1 << 13
+"""Elements of a block, for which a call is cheap. Measured: docs/measurements.md, Stencils."""
+
 
 @dataclass(frozen=True)
 class FormWavesPass(ModulePass):
-    """Says of loops in how many blocks of rows their kernels run, and how many trips at a time."""
+    """
+    Says of loops in how many blocks of rows their kernels run, and how many trips at a time; of
+    their kernels, that a worker may have as little as a block.
+    """
 
     name = "mlc-form-waves"
 
@@ -45,26 +54,34 @@ class FormWavesPass(ModulePass):
                     if isinstance(loop, ForOp) and (sweeps := sweeps_of(loop)):
                         waves = _waves(sweeps, caches)
                         if waves is not None:
-                            loop.attributes[WAVES] = WavesAttr(waves)
+                            _say(loop, waves, sweeps)
 
 
 def _waves(sweeps: Sequence[Sweep], caches: Sequence[int]) -> Waves | None:
     """
     As many trips as work in half of the nearest cache in which one does, if all rows are more than
-    half of it. A block has rows enough to be a kernel's share, and as many as neighbours are away.
+    half of it. A block has as many rows as neighbours are away, at least.
     """
     rows, reach = sweeps[0].rows, max(sweep.reach for sweep in sweeps)
-    shares = min(sweep.shares for sweep in sweeps)
-    each = max(-(-rows // max(shares, 1)), reach, 1)
-    blocks = -(-rows // each)
-    if blocks < 2 or -(-rows // blocks) < reach:
-        return None
+    least = max(-(-LEAST_BLOCK // sweep.row_elements) for sweep in sweeps)
+    blocks = -(-rows // max(least, reach))
     each = -(-rows // blocks)
     row_bytes = sum({sweep.memory: sweep.row_bytes for sweep in sweeps}.values())
     for cache in caches:
         if row_bytes * rows <= cache // 2:
             return None
         trips = (cache // 2 // (row_bytes * each) - 1) // len(sweeps)
-        if trips >= 1 and blocks > trips * len(sweeps):
+        if trips >= 1 and blocks > trips * len(sweeps) and each >= reach:
             return Waves(blocks, min(trips, MOST_TRIPS))
     return None
+
+
+def _say(loop: ForOp, waves: Waves, sweeps: Sequence[Sweep]) -> None:
+    loop.attributes[WAVES] = WavesAttr(waves)
+    kernels = (op for op in loop.body.block.ops if isinstance(op, KernelOp))
+    for op, sweep in zip(kernels, sweeps, strict=True):
+        assert op.schedule is not None
+        # what is stored past the caches the next trip would read from memory
+        words = tuple(x for x in op.schedule.data.words if not isinstance(x, Nontemporal))
+        grain = min(op.schedule.data.grain, sweep.points // waves.blocks)
+        op.properties["schedule"] = ScheduleAttr(Schedule(words).having(Grain(grain)))
