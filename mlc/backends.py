@@ -182,6 +182,7 @@ LOOPS = (
     Step("mlc-find-parallel", "loops carry what they must, and places are what they will be"),
     Step("mlc-drop-barriers", "nothing merges values any more"),
     Step("mlc-sum-products", "what reads a factor is what will read it"),
+    Step("mlc-dce", "products by what several sums share are read by nobody as they were"),
     Step("mlc-rematerialise", "copies of what is computed again stay apart", options=("fusion",)),
 )
 FUSION = (
