@@ -21,7 +21,7 @@ from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import Lanes
 
 SHORT_ROW = 4
-"""Vectors of a row up to which a row has no loop."""
+"""Vectors of a row up to which it has no loop: neighbours are read once by all of them."""
 
 
 @dataclass
