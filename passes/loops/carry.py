@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i64
@@ -46,14 +47,22 @@ def written_by(op: Operation) -> SSAValue:
     return op.operands[0 if isinstance(op, vector.MaskedStoreOp) else 1]
 
 
+@cache
+def never_writes(kind: type[Operation]) -> bool:
+    """Whether ops of a class compute or read, whatever they are given."""
+    return issubclass(kind, (*_READS, scf.YieldOp)) or kind.has_trait(Pure)
+
+
 def is_innocent(op: Operation, buffer: SSAValue) -> bool:
     """Whether neither an op nor one in its regions may write to a buffer, or wait for who does."""
+    if never_writes(type(op)):
+        return True
     if isinstance(op, STORES):
         return lie_apart(buffer, written_by(op))
     if isinstance(op, scf.ForOp | scf.IfOp):
         inner = (x for region in op.regions for block in region.blocks for x in block.ops)
         return all(is_innocent(x, buffer) for x in inner)
-    return isinstance(op, (*_READS, scf.YieldOp)) or op.has_trait(Pure)
+    return False
 
 
 def leave_the_last(loop: scf.ForOp) -> None:

@@ -35,26 +35,28 @@ class Place:
 
 @dataclass(frozen=True)
 class Walk:
-    """The values of an index: `first`, every `step`-th up to `last`; None where data decide."""
+    """
+    The values of an index: `first`, every `step`-th up to `last`; None where data decide, and of
+    what is no number of a loop.
+    """
 
     first: int | None = None
     last: int | None = None
-    step: int = 1
+    step: int | None = None
 
     @staticmethod
     def of(base: SSAValue | None) -> Walk:
         """Of a number of a loop, or of 0."""
         if base is None:
-            return Walk(0, 0)
+            return Walk(0, 0, 1)
         block = base.owner
         loop = block.parent_op() if isinstance(block, Block) else None
         if not isinstance(loop, scf.ForOp) or base is not loop.body.block.args[0]:
             return Walk()
         low, high, step = (constant_of(x) for x in (loop.lb, loop.ub, loop.step))
-        if low is None or step is None:
-            return Walk()
-        last = None if high is None else low + max(high - low - 1, 0) // step * step
-        return Walk(low, last, step)
+        if low is None or high is None or step is None:
+            return Walk(low, None, step)
+        return Walk(low, low + max(high - low - 1, 0) // step * step, step)
 
 
 def constant_of(value: SSAValue) -> int | None:

@@ -41,7 +41,7 @@ from mlc.dialects import vec
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.target.attribute import target_of
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.loops.carry import LOADS, Inserter, carry, is_innocent, leave_the_last
+from mlc.passes.loops.carry import LOADS, Inserter, carry, is_innocent, leave_the_last, never_writes
 from mlc.passes.loops.places import Place, Walk, constant_of
 
 LEAST_ITEM = 4
@@ -103,10 +103,11 @@ def _rows_in(block: Block, line_bytes: int) -> list[_Row]:
     found: list[_Row] = []
     for op in block.ops:
         if not isinstance(op, LOADS):
-            open_ = {k: row for k, row in open_.items() if is_innocent(op, row.buffer)}
+            if open_ and not never_writes(type(op)):
+                open_ = {k: row for k, row in open_.items() if is_innocent(op, row.buffer)}
         elif (read := _read_of(op, line_bytes)) is not None:
             buffer, outer, place, lanes = read
-            key = (buffer, outer, place.base, op.results[0].type)
+            key = (buffer, outer, place.base, len(lanes))
             if key not in open_:
                 open_[key] = _Row(buffer, outer, place.base)
                 found.append(open_[key])
@@ -185,9 +186,9 @@ def _plan(row: _Row) -> _Plan | None:
     """How to read a row, where that takes no more vectors than it is read in now."""
     count, walk = row.count, Walk.of(row.base)
     begins = {read.begin for read in row.reads}
-    if walk.first is None or len({begin % count for begin in begins}) == 1:
-        return None  # nobody knows where they begin, or they do not overlap
-    at_lines = -walk.first if walk.step % count == 0 else 0
+    if walk.step is None or len({begin % count for begin in begins}) == 1:
+        return None  # the base is no number of a loop, or they do not overlap
+    at_lines = -(walk.first or 0) if walk.step % count == 0 else 0
     for phase in (at_lines, min(begins)):
         found = _wanted(row, phase)
         if len(found) <= len(begins) and (plan := _readable(row, found, walk)) is not None:
@@ -206,13 +207,14 @@ def _readable(row: _Row, begins: tuple[int, ...], walk: Walk) -> _Plan | None:
     How those vectors can be read whole: their elements exist where the row has so many, or reads
     one behind them, be it in the next trip.
     """
-    assert walk.first is not None
+    assert walk.step is not None
     (*_, size) = cast("MemRefType[Attribute]", row.buffer.type).get_shape()
     last = begins[-1] + row.count - 1
-    read = max(r.begin + k for r in row.reads for k, wanted in enumerate(r.lanes) if wanted)
+    read = [r.begin + k for r in row.reads for k, wanted in enumerate(r.lanes) if wanted]
     exists = walk.last is not None and walk.last + last < size  # which is negative if not known
-    needs_next = not exists and last > read
-    if walk.first + begins[0] < 0 or (needs_next and last > read + walk.step):
+    needs_next = not exists and last > max(read)
+    first = min(read) if walk.first is None else -walk.first
+    if begins[0] < first or (needs_next and last > max(read) + walk.step):
         return None
     if needs_next and row.base is None:
         return None
