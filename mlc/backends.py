@@ -182,7 +182,8 @@ LOOPS = (
     Step("mlc-find-parallel", "loops carry what they must, and places are what they will be"),
     Step("mlc-drop-barriers", "nothing merges values any more"),
     Step("mlc-sum-products", "what reads a factor is what will read it"),
-    Step("mlc-dce", "products by what several sums share are read by nobody as they were"),
+    Step("mlc-share-factors", "sums of products are sums of elements"),
+    Step("mlc-dce", "products that others took the place of are read by nobody"),
     Step("mlc-rematerialise", "copies of what is computed again stay apart", options=("fusion",)),
 )
 FUSION = (

@@ -43,6 +43,7 @@ PASSES = {
     "mlc-multiply-before-loops": "mlc.passes.tensor.multiply_before_loops:MultiplyBeforeLoopsPass",
     "mlc-split-factors": "mlc.passes.tensor.split_factors:SplitFactorsPass",
     "mlc-sum-products": "mlc.passes.tensor.sum_products:SumProductsPass",
+    "mlc-share-factors": "mlc.passes.tensor.share_factors:ShareFactorsPass",
     "mlc-prepack-loop-factors": "mlc.passes.tensor.prepack_loop_factors:PrepackLoopFactorsPass",
     "mlc-pack-before-loops": "mlc.passes.tensor.pack_before_loops:PackBeforeLoopsPass",
     "mlc-turn-walked-axes": "mlc.passes.tensor.turn_walked_axes:TurnWalkedAxesPass",

@@ -120,7 +120,8 @@ class ReductionNest:
         element = op.element(e, tuple(point))
         is_sum = op.combiner().name == "sum" and element.type == state[0].type
         if is_sum and isinstance(element.owner, arith.MulfOp) and not guarded:
-            return (e.fma(*element.owner.operands, state[0]),)  # of products, too
+            x, y = element.owner.operands
+            return (e.fma(x, y, state[0]),)  # of products, too
         lifted = monoid.lift(e, element, lambda: e.position(point[self.counted]))
         if guarded and e.mask is not None:
             neutral = self._identity(fold, e.lanes)

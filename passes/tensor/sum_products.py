@@ -6,19 +6,20 @@ from collections.abc import Iterator
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.tensor.comparison import ConvertOp
-from mlc.dialects.tensor.elementwise import DivOp, Elementwise, MulOp
+from mlc.dialects.tensor.elementwise import Elementwise, MulOp
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
-from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.tensor.constants import is_splat_of
 from mlc.passes.tensor.rules import Rewrite, Rules
 
 RULES = Rules()
+ONE = Dim.const(1)
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,8 @@ class SumProductsPass(ModulePass):
     """
     d = sub x, y; contract "ab,b->a" d, v  ->  reduce "sum" "ab->a" (d * broadcast v)
 
-    contract "ab,b->a" (x * q), v; contract "ab,b->a" (y * q), v
-    ->  f = q * broadcast v; reduce "sum" "ab->a" (x * f); reduce "sum" "ab->a" (y * f)
-
     A kernel may then compute d where it reads it, and combine several such sums at once; a factor
-    of a contraction is stored. What several sums multiply by is one factor of them: 1 / s with v is
-    the quotient of both.
+    of a contraction is stored.
     """
 
     name = "mlc-sum-products"
@@ -46,91 +43,39 @@ def product_with_vector(op: ContractOp, b: Rewrite) -> SSAValue | None:
     k = next((k for k in _matrices(op) if _is_computed(op.operands[k])), None)
     if k is None:
         return None
-    words, result, _ = op.words()
-    matrix, other = op.operands[k], op.operands[1 - k]
-    factor = None if words[1 - k] == words[k] else f"{words[1 - k]}->{words[k]}"
-    product = _with_shared(op, k, factor, b)
-    if product is None:
-        product = b(MulOp, matrix, _repeated(other, factor, matrix, b))
-    return b(ReduceOp, product, monoid="sum", letters=f"{words[k]}->{result}")
-
-
-def _repeated(value: SSAValue, letters: str | None, like: SSAValue, b: Rewrite) -> SSAValue:
-    if letters is None:
-        return value
-    return b(BroadcastOp, value, letters=letters, declared=tensor_of(like))
-
-
-def _with_shared(op: ContractOp, k: int, letters: str | None, b: Rewrite) -> SSAValue | None:
-    """x * (q * v), where several sums with v have a factor q of their own matrices."""
-    matrix, other = op.operands[k], op.operands[1 - k]
-    if not isinstance(matrix.owner, MulOp):
-        return None
-    for x, q in (matrix.owner.operands, matrix.owner.operands[::-1]):
-        known = _at_hand(q, other, letters)
-        if known is None and x is not q and _sums_with(q, op, other) > 1:
-            known = _together(q, op, other, letters, b)
-        if known is not None:
-            return b(MulOp, x, known)
-    return None
-
-
-def _together(
-    q: SSAValue, op: ContractOp, other: SSAValue, letters: str | None, b: Rewrite
-) -> SSAValue:
-    """q * v, or v / s where q is 1 / s for such sums alone."""
-    repeated = _repeated(other, letters, q, b)
-    if isinstance(q.owner, DivOp) and is_splat_of(q.owner.lhs, 1):
-        users = [use.operation for use in q.uses]
-        if all(_sums_of(user, op, other) == len(list(user.results[0].uses)) for user in users):
-            return b(DivOp, repeated, q.owner.rhs)
-    return b(MulOp, q, repeated)
-
-
-def _at_hand(q: SSAValue, other: SSAValue, letters: str | None) -> SSAValue | None:
-    """q * v or v / s, made for another sum."""
-    ways: list[tuple[SSAValue, type[Elementwise]]] = [(q, MulOp)]
-    if isinstance(q.owner, DivOp) and is_splat_of(q.owner.lhs, 1):
-        ways.append((q.owner.rhs, DivOp))
-    for value, kind in ways:
-        for use in value.uses:
-            user = use.operation
-            if isinstance(user, kind) and _is_repeated(
-                user.operands[1 - use.index], other, letters
-            ):
-                return user.results[0]
-    return None
-
-
-def _is_repeated(value: SSAValue, other: SSAValue, letters: str | None) -> bool:
-    if letters is None:
-        return value is other
-    owner = value.owner
-    return isinstance(owner, BroadcastOp) and owner.x is other and owner.letters.data == letters
-
-
-def _sums_with(q: SSAValue, op: ContractOp, other: SSAValue) -> int:
-    """Products like this one whose matrix is one with q."""
-    return sum(_sums_of(use.operation, op, other) for use in q.uses)
-
-
-def _sums_of(user: Operation, op: ContractOp, other: SSAValue) -> int:
-    """Products like this one whose matrix is what an op multiplies."""
-    if not isinstance(user, MulOp) or user.parent is not op.parent:
-        return 0
-    sums = [use.operation for use in user.result.uses]
-    return sum(
-        isinstance(x, ContractOp) and x.words() == op.words() and other in x.operands for x in sums
+    (word, thin, kept), matrix, other = _words(op, k), op.operands[k], op.operands[1 - k]
+    if thin != op.words()[0][1 - k]:
+        sizes = dict(zip(op.words()[0][1 - k], shape_of(other.type), strict=True))
+        declared = tensor_type(op.dtype.ir, tuple(sizes[c] for c in thin))
+        other = b(ReshapeOp, other, declared=declared)
+    if thin != word:
+        other = b(BroadcastOp, other, letters=f"{thin}->{word}", declared=tensor_of(matrix))
+    total = b(ReduceOp, b(MulOp, matrix, other), monoid="sum", letters=f"{word}->{kept}")
+    return (
+        total
+        if total.type == op.result.type
+        else b(ReshapeOp, total, declared=tensor_of(op.result))
     )
+
+
+def _words(op: ContractOp, k: int) -> tuple[str, str, str]:
+    """
+    The letters of an operand, of the other one and of the result: of a column, which has an axis of
+    one place for itself, those of a vector.
+    """
+    words, result, _ = op.words()
+    sizes = zip(words[1 - k], shape_of(op.operands[1 - k].type), strict=True)
+    ones = {c for c, dim in sizes if dim == ONE and c not in words[k] and c in result}
+    thin, kept = ("".join(c for c in x if c not in ones) for x in (words[1 - k], result))
+    return words[k], thin, kept
 
 
 def _matrices(op: ContractOp) -> Iterator[int]:
     """The operands that have every axis once, where the other has some of them in its order."""
-    words, result, _ = op.words()
     if op.dtype.kind != "float" or op.summand() is not op.dtype:
         return
-    for k, word in enumerate(words):
-        others = (words[1 - k], result)
+    for k in range(2):
+        word, *others = _words(op, k)
         if len({*word}) == len(word) and all(
             x == "".join(c for c in word if c in x) for x in others
         ):

@@ -37,56 +37,16 @@ func.func @stays(%x: tensor<64x64xf32>, %v: tensor<64xf32>, %h: tensor<64x64xf16
 
 // -----
 
-// Sums with one vector whose matrices have a factor in common: that is multiplied by the vector once. If it is a
-// reciprocal for them alone, the vector is divided.
-// CHECK-LABEL: @shared
-// CHECK:         %[[Q:.*]] = mlc.exp %y
-// CHECK:         %[[V:.*]] = mlc.broadcast "b->ab" %v
-// CHECK-NEXT:    %[[F:.*]] = mlc.mul %[[Q]], %[[V]]
-// CHECK-NEXT:    %[[P:.*]] = mlc.mul %x, %[[F]]
-// CHECK-NEXT:    mlc.reduce "sum" "ab->a" %[[P]]
-// CHECK-NEXT:    %[[R:.*]] = mlc.mul %y, %[[F]]
-// CHECK-NEXT:    mlc.reduce "sum" "ab->a" %[[R]]
-func.func @shared(%x: tensor<64x96xf32>, %y: tensor<64x96xf32>, %v: tensor<96xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
-  %q = mlc.exp %y : tensor<64x96xf32>
-  %0 = mlc.mul %x, %q : tensor<64x96xf32>
-  %1 = mlc.contract "ab,b->a" %0, %v : tensor<64x96xf32>, tensor<96xf32> -> tensor<64xf32>
-  %2 = mlc.mul %q, %y : tensor<64x96xf32>
-  %3 = mlc.contract "ab,b->a" %2, %v : tensor<64x96xf32>, tensor<96xf32> -> tensor<64xf32>
-  func.return %1, %3 : tensor<64xf32>, tensor<64xf32>
-}
-
-// -----
-
-// CHECK-LABEL: @quotient
-// CHECK:         %[[V:.*]] = mlc.broadcast "b->ab" %v
-// CHECK-NEXT:    %[[F:.*]] = mlc.div %[[V]], %y
-// CHECK-NEXT:    mlc.mul %x, %[[F]]
-// CHECK:         mlc.mul %z, %[[F]]
-// CHECK-NOT:     mlc.div
-func.func @quotient(%x: tensor<64x96xf32>, %y: tensor<64x96xf32>, %z: tensor<64x96xf32>, %v: tensor<96xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
-  %one = mlc.constant dense<1.0> : tensor<64x96xf32>
-  %q = mlc.div %one, %y : tensor<64x96xf32>
-  %0 = mlc.mul %x, %q : tensor<64x96xf32>
-  %1 = mlc.contract "ab,b->a" %0, %v : tensor<64x96xf32>, tensor<96xf32> -> tensor<64xf32>
-  %2 = mlc.mul %z, %q : tensor<64x96xf32>
-  %3 = mlc.contract "ab,b->a" %2, %v : tensor<64x96xf32>, tensor<96xf32> -> tensor<64xf32>
-  func.return %1, %3 : tensor<64xf32>, tensor<64xf32>
-}
-
-// -----
-
-// Another vector, or one sum alone: the order is as it was written.
-// CHECK-LABEL: @apart
-// CHECK:         %[[A:.*]] = mlc.mul %x, %[[Q:.*]] :
-// CHECK:         mlc.mul %[[A]], %
-// CHECK:         %[[B:.*]] = mlc.mul %y, %[[Q]] :
-// CHECK:         mlc.mul %[[B]], %
-func.func @apart(%x: tensor<64x96xf32>, %y: tensor<64x96xf32>, %v: tensor<96xf32>, %w: tensor<96xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
-  %q = mlc.exp %y : tensor<64x96xf32>
-  %0 = mlc.mul %x, %q : tensor<64x96xf32>
-  %1 = mlc.contract "ab,b->a" %0, %v : tensor<64x96xf32>, tensor<96xf32> -> tensor<64xf32>
-  %2 = mlc.mul %y, %q : tensor<64x96xf32>
-  %3 = mlc.contract "ab,b->a" %2, %w : tensor<64x96xf32>, tensor<96xf32> -> tensor<64xf32>
-  func.return %1, %3 : tensor<64xf32>, tensor<64xf32>
+// A column is a vector.
+// CHECK-LABEL: @column
+// CHECK:         %[[D:.*]] = mlc.sub %x, %y
+// CHECK-NEXT:    %[[C:.*]] = mlc.reshape %v : tensor<96x1xf32> -> tensor<96xf32>
+// CHECK-NEXT:    %[[V:.*]] = mlc.broadcast "b->ab" %[[C]]
+// CHECK-NEXT:    %[[P:.*]] = mlc.mul %[[D]], %[[V]]
+// CHECK-NEXT:    %[[S:.*]] = mlc.reduce "sum" "ab->a" %[[P]]
+// CHECK-NEXT:    mlc.reshape %[[S]] : tensor<64xf32> -> tensor<64x1xf32>
+func.func @column(%x: tensor<64x96xf32>, %y: tensor<64x96xf32>, %v: tensor<96x1xf32>) -> tensor<64x1xf32> {
+  %d = mlc.sub %x, %y : tensor<64x96xf32>
+  %0 = mlc.contract "ab,bc->ac" %d, %v : tensor<64x96xf32>, tensor<96x1xf32> -> tensor<64x1xf32>
+  func.return %0 : tensor<64x1xf32>
 }
