@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.analysis.shares import TEAM
 from mlc.dialects.analysis.sweeps import Sweep, sweeps_of
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
@@ -49,12 +50,12 @@ class FormWavesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         caches = target_of(op).cache_bytes
         for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and TEAM in function.attributes:
-                for loop in function.body.block.ops:
-                    if isinstance(loop, ForOp) and (sweeps := sweeps_of(loop)):
-                        waves = _waves(sweeps, caches)
-                        if waves is not None:
-                            _say(loop, waves, sweeps)
+            if not isinstance(function, FuncOp) or TEAM not in function.attributes:
+                continue
+            for loop in [x for x in outside_kernels(function) if isinstance(x, ForOp)]:
+                sweeps = sweeps_of(loop)
+                if sweeps and (waves := _waves(sweeps, caches)) is not None:
+                    _say(loop, waves, sweeps)
 
 
 def _waves(sweeps: Sequence[Sweep], caches: Sequence[int]) -> Waves | None:
