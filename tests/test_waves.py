@@ -48,6 +48,25 @@ def three(a: Array, b: Array) -> Array:
     return a, b, c
 
 
+def diffusion(a: Array, b: Array) -> Array:
+    """What a trip leaves lies in one of two places by turns; an odd number of trips."""
+    a = a + b
+    for _ in range(TRIPS):
+        old = a.copy()
+        a[1:-1, 1:-1] = old[1:-1, 1:-1] + 0.1 * (old[2:, 1:-1] - old[:-2, 2:] + old[1:-1, :-2])
+    return a, b
+
+
+def two_by_turns(a: Array, b: Array) -> Array:
+    """Both of two arrays; an even number of trips."""
+    a, b = a.copy(), b.copy()
+    for _ in range(TRIPS + 1):
+        old, other = a.copy(), b.copy()
+        a[2:-2] = 0.5 * (old[:-4] - other[4:])
+        b[2:-2] = 0.25 * (other[1:-3] + a[3:-1])
+    return a, b
+
+
 def in_a_loop(a: Array, b: Array) -> Array:
     """As often as data say, from what the times before have left."""
     a, b, total = a.copy(), b.copy(), 0.0
@@ -83,7 +102,7 @@ def of_all(a: Array, b: Array) -> Array:
     return a, b
 
 
-SWEEPS = (by_turns, far, three, in_a_loop)
+SWEEPS = (by_turns, far, three, in_a_loop, diffusion, two_by_turns)
 OTHERS = (upside_down, counted, of_all)
 
 

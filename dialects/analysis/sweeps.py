@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import (
     Access,
@@ -42,13 +42,19 @@ class Sweep:
     points: int  # elements of the result, of which each of these has some
     row_elements: int  # that are written
     row_bytes: int
-    memory: object  # what it writes, as others name it too
+    memory: tuple[object, ...]  # where it writes, by trips in turn
+
+
+def period_of(sweeps: Sequence[Sweep]) -> int:
+    """Trips after which a loop writes where it did before: two slots are written by turns."""
+    return max(len(sweep.memory) for sweep in sweeps)
 
 
 def sweeps_of(loop: ForOp) -> list[Sweep]:
     """
     The sweeps of a loop, in order; none where an op is something else, where what a trip leaves
-    lies elsewhere than what the one before it has left, or where sweeps differ in their rows.
+    lies elsewhere than what the one before it, or the one before that, has left, or where sweeps
+    differ in their rows.
     """
     block, found = loop.body.block, list[Sweep]()
     if block.args[0].first_use is not None:
@@ -59,31 +65,43 @@ def sweeps_of(loop: ForOp) -> list[Sweep]:
         return []
     if any(root_of(x) not in {op.outs[0] for op in kernels} for x in loop.yielded.values):
         return []
-    kinds: dict[object, Attribute] = {}
     for op in kernels:
         sweep = _sweep(op, loop)
-        if sweep is None or kinds.setdefault(sweep.memory, op.outs[0].type) != op.outs[0].type:
+        if sweep is None:
             return []
         found.append(sweep)
-    return found if len({(sweep.rows, sweep.first) for sweep in found}) == 1 else []
+    alike = {(sweep.rows, sweep.first) for sweep in found}
+    return found if len(alike) == 1 and not _mixed(found, kernels) else []
+
+
+def _mixed(sweeps: Sequence[Sweep], kernels: Sequence[KernelOp]) -> bool:
+    """Whether arrays of several shapes lie in one place, or one that stays and others by turns."""
+    kinds: dict[object, object] = {}
+    for sweep, op in zip(sweeps, kernels, strict=True):
+        several = op if len(sweep.memory) > 1 else None
+        for place in sweep.memory:
+            if kinds.setdefault(place, (op.outs[0].type, several)) != (op.outs[0].type, several):
+                return True
+    return False
 
 
 def _stands(op: KernelOp, loop: ForOp) -> bool:
-    """Whether a kernel's only result lies in one place, which is that of the trip before."""
+    """
+    Whether a kernel's only result lies where it did in the trip before, or by turns in one of two
+    places.
+    """
     if op.unwritten is not None or len(op.outs) != 1 or op.buffers is None or not is_dealt(op):
         return False
-    if op.schedule is None or op.schedule.data.cuts:
+    schedule = op.schedule
+    if schedule is None or schedule.data.cuts or schedule.data.turn is not None:
         return False
     place, numbers = op.buffers.data[0].data
-    if len(numbers) != 1 or place not in ("arena", "out", "input"):
+    if place not in ("arena", "out", "input") or len(numbers) > 2:
         return False
-    if (over := _over(op)) < 0:
-        return True
-    argument = root_of(op.inputs[over])
-    return any(
-        carried is argument and root_of(left) is op.outs[0]
-        for carried, left in zip(loop.carried, loop.yielded.values, strict=True)
-    )
+    over = _over(op)
+    if len(numbers) == 2:
+        return over < 0 and any(root_of(x) is op.outs[0] for x in loop.yielded.values)
+    return over < 0 or over in _before(op, loop)
 
 
 def _over(op: KernelOp) -> int:
@@ -92,15 +110,24 @@ def _over(op: KernelOp) -> int:
     return op.shared_inputs[0] if found is None else found
 
 
-def _memory(op: KernelOp) -> object:
+def _before(op: KernelOp, loop: ForOp) -> list[int]:
+    """The inputs that are what the trip before has left of a kernel's result."""
+    pairs = zip(loop.carried, loop.yielded.values, strict=True)
+    mine = {carried for carried, left in pairs if root_of(left) is op.outs[0]}
+    return [k for k, x in enumerate(op.inputs) if root_of(x) in mine]
+
+
+def _memory(op: KernelOp) -> tuple[object, ...]:
     assert op.buffers is not None
     place, numbers = op.buffers.data[0].data
-    return root_of(op.inputs[numbers[0]]) if place == "input" else (place, numbers[0])
+    if place == "input":
+        return (root_of(op.inputs[numbers[0]]),)
+    return tuple((place, number) for number in numbers)
 
 
 def _sweep(op: KernelOp, loop: ForOp) -> Sweep | None:
     """What a kernel does along the axis that workers share, if it is a sweep."""
-    part = _written_part(op)
+    part = _written_part(op, loop)
     if part is None:
         return None
     sizes, start, accesses = part
@@ -124,14 +151,14 @@ def _sweep(op: KernelOp, loop: ForOp) -> Sweep | None:
     )
 
 
-def _written_part(op: KernelOp) -> tuple[Shape, Shape, Sequence[Access]] | None:
+def _written_part(op: KernelOp, loop: ForOp) -> tuple[Shape, Shape, Sequence[Access]] | None:
     """
     The size of what a kernel computes of its result, where that begins in it, and what it reads
-    for it: the rest stands there from the trip before.
+    for it: the rest is what the trip before has left, in two trips in both places.
     """
     whole, nest = whole_of(op), nest_of(op)
     if isinstance(whole, ConcatOp):
-        kept = kept_pieces(op, _over(op)) if _over(op) >= 0 else set[int]()
+        kept = set[int]().union(*(kept_pieces(op, k) for k in _before(op, loop)))
         reads = zip(whole.pieces(), reads_of_pieces(op, whole), strict=True)
         parts = [
             (shape_of(x.type), *read) for k, ((x, _), read) in enumerate(reads) if k not in kept

@@ -19,6 +19,7 @@ from mlc.cached_property import cached_property
 from mlc.dialects import par
 from mlc.dialects.analysis.aliases import Aliases, root_of
 from mlc.dialects.analysis.shares import WAIT, WAKING, loads_of, loads_of_tiles
+from mlc.dialects.analysis.sweeps import period_of, sweeps_of
 from mlc.dialects.analysis.trips import times_run
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
@@ -287,7 +288,7 @@ class ControlLowering(ABC):
 
         alone: SSAValue | bool = False
         if waves is not None and self.team is not None:
-            alone = b.both(b.compare("eq", self.team[1], 1), b.compare("gt", count, 1))
+            alone = b.both(b.compare("eq", self.team[1], 1), b.compare("gt", count, 2))
         if isinstance(alone, bool):
             results = in_turn()
         else:
@@ -297,23 +298,37 @@ class ControlLowering(ABC):
 
     def _waves(
         self, op: ForOp, waves: Waves, trip: Callable[..., list[SSAValue]], inits: list[SSAValue]
-    ) -> list[SSAValue]:
-        """A loop in waves, but the first trip: after that all arrays lie where they stay."""
-        parts, team = trip(0, *inits), self.team
-        assert team is not None
-        self._bind(op.carried, parts)
+    ) -> Sequence[SSAValue]:
+        """
+        A loop in waves, but its first trips: after these all arrays lie where they do whenever it
+        is their turn.
+        """
+        b, kernels = self.b, [x for x in op.body.block.ops if isinstance(x, KernelOp)]
+        parts, homes = [inits], list[dict[SSAValue, Location]]()
+        for _ in range(period := period_of(sweeps_of(op))):
+            parts.append(trip(0, *parts[-1]))
+            homes.append({x: self.homes[x] for kernel in kernels for x in kernel.outs})
 
-        def runs(kernel: KernelOp) -> Callable[[Index], None]:
+        def runs(kernel: KernelOp, turn: int) -> Callable[[Index], None]:
             def run(block: Index) -> None:
-                self.team = self.b.index(block), self.b.index(waves.blocks)
+                before, team = parts[turn or period], self.team
+                self._bind(op.carried, before)
+                self.homes |= homes[turn]
+                self.team = b.index(block), b.index(waves.blocks)
                 self._pass(self._lowered(kernel), kernel)
                 self.team = team
 
             return run
 
-        kernels = [runs(x) for x in op.body.block.ops if isinstance(x, KernelOp)]
-        run_waves(self.b, waves, self._count(op.count), kernels, self._wait)
-        return parts
+        left = b.sub(self._count(op.count), period)
+        turns = [[runs(x, turn) for x in kernels] for turn in range(period)]
+        run_waves(b, waves, b.div(left, period), turns, self._wait)
+        if period == 1:
+            return parts[1]
+        odd = b.compare("ne", b.mul(b.div(left, 2), 2), left)
+        if isinstance(odd, bool):
+            return trip(0, *parts[2]) if odd else parts[2]
+        return b.pick_all(odd, lambda: trip(0, *parts[2]), lambda: parts[2])
 
     def _while(self, op: WhileOp) -> None:
         inits = self._all_parts(op.inits, op.outs)

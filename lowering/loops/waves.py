@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from mlc.dialects.analysis.sweeps import sweeps_of
+from mlc.dialects.analysis.sweeps import period_of, sweeps_of
 from mlc.dialects.errors import PlanError
 from mlc.dialects.tensor.control import ForOp
 from mlc.dialects.waves import WAVES, Waves, WavesAttr
@@ -36,6 +36,11 @@ def waves_of(op: ForOp) -> Waves | None:
     rows, reach = sweeps[0].rows, max(sweep.reach for sweep in sweeps)
     most = min(sweep.shares for sweep in sweeps)
     each = -(-rows // waves.blocks)
+    if waves.trips % (period := period_of(sweeps)):
+        raise PlanError(
+            f"plan to loops: waves of {waves.trips} trips of a loop that writes to {period} places"
+            f" by turns; expected a multiple of {period}"
+        )
     if each < reach or waves.blocks > most:
         raise PlanError(
             f"plan to loops: {waves.blocks} blocks of {rows} rows; expected at most"
@@ -48,28 +53,30 @@ def waves_of(op: ForOp) -> Waves | None:
 def run_waves(
     b: LoopBuilder,
     waves: Waves,
-    count: Index,
-    kernels: Sequence[Block],
+    rounds: Index,
+    kernels: Sequence[Sequence[Block]],
     wait: Callable[[], None],
 ) -> None:
     """
-    The trips but the first, so many at a time, between which the call may stop; `kernels`: what
-    runs a block of each.
+    Rounds of as many trips as there are `kernels`: what runs a block of each, by trip. Some rounds
+    at a time, between which the call may stop.
     """
+    flat = [run for trip in kernels for run in trip]
+    at_once = waves.trips // len(kernels)
 
-    def some(trip: Index) -> None:
+    def some(first: Index) -> None:
         wait()
-        trips = b.min(b.sub(count, trip), waves.trips)
-        last = b.add(waves.blocks - 1, b.mul(trips, len(kernels)))
-        b.loop(0, last, 1, lambda wave: blocks(wave, trips))
+        number = b.min(b.sub(rounds, first), at_once)
+        last = b.add(waves.blocks - 1, b.mul(number, len(flat)))
+        b.loop(0, last, 1, lambda wave: blocks(wave, number))
 
-    def blocks(wave: Index, trips: Index) -> None:
-        b.loop(0, trips, 1, lambda trip: of_trip(wave, trip))
+    def blocks(wave: Index, number: Index) -> None:
+        b.loop(0, number, 1, lambda k: of_round(wave, k))
 
-    def of_trip(wave: Index, trip: Index) -> None:
-        for k, run in enumerate(kernels):
-            block = b.sub(wave, b.add(b.mul(trip, len(kernels)), k))
+    def of_round(wave: Index, number: Index) -> None:
+        for k, run in enumerate(flat):
+            block = b.sub(wave, b.add(b.mul(number, len(flat)), k))
             inside = b.both(b.compare("ge", block, 0), b.compare("lt", block, waves.blocks))
             b.when(inside, partial(run, block))
 
-    b.loop(1, count, waves.trips, some)
+    b.loop(0, rounds, at_once, some)

@@ -22,7 +22,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.analysis.shares import TEAM
-from mlc.dialects.analysis.sweeps import Sweep, sweeps_of
+from mlc.dialects.analysis.sweeps import Sweep, period_of, sweeps_of
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ForOp
@@ -34,8 +34,8 @@ from mlc.lazy_dataclass import dataclass
 MOST_TRIPS = 8
 """Trips at a time: those that are left of a loop run through its first and last rows as well."""
 
-LEAST_BLOCK = 1 << 13
-"""Elements of a block, for which a call is cheap. Measured: docs/measurements.md, Stencils."""
+BLOCKS = (1 << 13, 1 << 12, 1 << 11)
+"""Elements of a block, for which a call is cheap, or less so: docs/measurements.md, Stencils."""
 
 
 @dataclass(frozen=True)
@@ -60,21 +60,31 @@ class FormWavesPass(ModulePass):
 
 def _waves(sweeps: Sequence[Sweep], caches: Sequence[int]) -> Waves | None:
     """
-    As many trips as work in half of the nearest cache in which one does, if all rows are more than
-    half of it. A block has as many rows as neighbours are away, at least.
+    As many trips as work in half of the nearest cache in which some do, if all rows are more than
+    half of it: in smaller blocks where they must.
     """
-    rows, reach = sweeps[0].rows, max(sweep.reach for sweep in sweeps)
-    least = max(-(-LEAST_BLOCK // sweep.row_elements) for sweep in sweeps)
-    blocks = -(-rows // max(least, reach))
-    each = -(-rows // blocks)
-    row_bytes = sum({sweep.memory: sweep.row_bytes for sweep in sweeps}.values())
+    row_bytes = sum({x: sweep.row_bytes for sweep in sweeps for x in sweep.memory}.values())
+    period = period_of(sweeps)
     for cache in caches:
-        if row_bytes * rows <= cache // 2:
+        if row_bytes * sweeps[0].rows <= cache // 2:
             return None
-        trips = (cache // 2 // (row_bytes * each) - 1) // len(sweeps)
-        if trips >= 1 and blocks > trips * len(sweeps) and each >= reach:
-            return Waves(blocks, min(trips, MOST_TRIPS))
+        for elements in BLOCKS:
+            blocks, each = _blocks(sweeps, elements)
+            trips = (cache // 2 // (row_bytes * each) - 1) // len(sweeps)
+            trips = min(trips // period * period, MOST_TRIPS)
+            if trips >= 1 and blocks > trips * len(sweeps):
+                return Waves(blocks, trips)
     return None
+
+
+def _blocks(sweeps: Sequence[Sweep], elements: int) -> tuple[int, int]:
+    """Blocks of about so many elements and their rows, which are as many as neighbours are away."""
+    rows, reach = sweeps[0].rows, max(sweep.reach for sweep in sweeps)
+    least = max(reach, *(-(-elements // sweep.row_elements) for sweep in sweeps))
+    blocks = -(-rows // least)
+    if -(-rows // blocks) < reach:
+        blocks = max(rows // least, 1)
+    return blocks, -(-rows // blocks)
 
 
 def _say(loop: ForOp, waves: Waves, sweeps: Sequence[Sweep]) -> None:
