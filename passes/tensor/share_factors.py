@@ -27,7 +27,8 @@ class ShareFactorsPass(ModulePass):
     reduce "sum" (x * q) * v; reduce "sum" (y * q) * v
     ->  f = q * v; reduce "sum" x * f; reduce "sum" y * f
 
-    of the same axes. 1 / s and v that are read by such sums alone give v / s.
+    of the same axes, if they keep one: sums of all elements wait for memory, not for products.
+    1 / s and v that are read by such sums alone give v / s.
     """
 
     name = "mlc-share-factors"
@@ -52,7 +53,7 @@ class _Factor:
 @RULES.on(ReduceOp, numerics="standard")
 def common_factors(op: ReduceOp, b: Rewrite) -> SSAValue | None:
     """sum x q v and sum y q v have q v in common."""
-    if op.monoid.data != "sum" or op.dtype.kind != "float":
+    if op.monoid.data != "sum" or op.dtype.kind != "float" or not op.shape:
         return None
     mine = _factors(op.x)
     if not 3 <= len(mine) <= MOST_FACTORS:
