@@ -65,6 +65,7 @@ from mlc.dialects.tile.words import (
     shared_by,
     spell,
 )
+from mlc.dialects.waves import WavesAttr
 from mlc.lazy_dataclass import dataclass
 
 Template = Literal[
@@ -461,4 +462,4 @@ def integer(value: int) -> IntegerAttr:
 
 
 PLAN_OPS = (KernelOp,)
-PLAN_ATTRIBUTES = (ScheduleAttr, CostAttr, BufferAttr)
+PLAN_ATTRIBUTES = (ScheduleAttr, CostAttr, BufferAttr, WavesAttr)

@@ -182,6 +182,8 @@ LOOPS = (
     Step("mlc-find-parallel", "loops carry what they must, and places are what they will be"),
     Step("mlc-drop-barriers", "nothing merges values any more"),
     Step("mlc-sum-products", "what reads a factor is what will read it"),
+    Step("mlc-share-factors", "sums of products are sums of elements"),
+    Step("mlc-dce", "products that others took the place of are read by nobody"),
     Step("mlc-rematerialise", "copies of what is computed again stay apart", options=("fusion",)),
 )
 FUSION = (
@@ -267,6 +269,7 @@ BACKENDS = (
                     ),
                     *KERNELS,
                     Step("mlc-place-barriers", "who writes where is known: who must wait is too"),
+                    Step("mlc-form-waves", "where arrays lie, and what a team runs, is known"),
                 ),
                 leaves=PLAN_LEAVES,
             ),
@@ -283,6 +286,7 @@ BACKENDS = (
                 "loops",
                 (
                     Step("mlc-plan-to-loops", "kernels become functions, the rest the entry"),
+                    Step("mlc-shift-lanes", "each block says all that it reads of a row"),
                     Step("mlc-expand-math", "exp, log and tanh as polynomials, which vectorise"),
                 ),
                 leaves=LOOPS_LEAVES,

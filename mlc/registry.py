@@ -43,6 +43,7 @@ PASSES = {
     "mlc-multiply-before-loops": "mlc.passes.tensor.multiply_before_loops:MultiplyBeforeLoopsPass",
     "mlc-split-factors": "mlc.passes.tensor.split_factors:SplitFactorsPass",
     "mlc-sum-products": "mlc.passes.tensor.sum_products:SumProductsPass",
+    "mlc-share-factors": "mlc.passes.tensor.share_factors:ShareFactorsPass",
     "mlc-prepack-loop-factors": "mlc.passes.tensor.prepack_loop_factors:PrepackLoopFactorsPass",
     "mlc-pack-before-loops": "mlc.passes.tensor.pack_before_loops:PackBeforeLoopsPass",
     "mlc-turn-walked-axes": "mlc.passes.tensor.turn_walked_axes:TurnWalkedAxesPass",
@@ -72,12 +73,14 @@ PASSES = {
     "mlc-schedule": "mlc.passes.plan.tiling.schedule:SchedulePass",
     "mlc-plan-buffers": "mlc.passes.plan.memory.plan_buffers:PlanBuffersPass",
     "mlc-place-barriers": "mlc.passes.plan.place_barriers:PlaceBarriersPass",
+    "mlc-form-waves": "mlc.passes.plan.form_waves:FormWavesPass",
     "mlc-plan-to-tiles": "mlc.passes.tile.plan_to_tiles:PlanToTilesPass",
     "mlc-apply-words": "mlc.passes.tile.apply_words:ApplyWordsPass",
     "mlc-place-slots": "mlc.passes.tile.place_slots:PlaceSlotsPass",
     "mlc-insert-fences": "mlc.passes.tile.insert_fences:InsertFencesPass",
     "mlc-check-tiles": "mlc.passes.tile.check_tiles:CheckTilesPass",
     "mlc-plan-to-loops": "mlc.lowering.plan_to_loops:PlanToLoopsPass",
+    "mlc-shift-lanes": "mlc.passes.loops.shift_lanes:ShiftLanesPass",
     "mlc-expand-math": "mlc.passes.math.expand_math:ExpandMathPass",
 }
 """Name -> ``module:class``, in the order of the pipeline."""
@@ -85,7 +88,7 @@ PASSES = {
 OF_CALLS = ("mlc-expand-transforms", "mlc-inline-calls")
 """Those that read functions that use others; the others of the tensor level one function each."""
 
-OF_LOOPS = ("mlc-check-tiles", "mlc-expand-math")
+OF_LOOPS = ("mlc-check-tiles", "mlc-shift-lanes", "mlc-expand-math")
 """Those that read tile programs or loops; the others functions of the tensor or the plan level."""
 
 

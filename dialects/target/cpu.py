@@ -188,6 +188,11 @@ class CpuTarget:
         return self.vector_bits == 512 and self.triple.startswith("x86_64")
 
     @property
+    def fills_lines(self) -> bool:
+        """Whether a vector is as wide as a cache line: one in any other place lies in two."""
+        return self.vector_bits == 8 * self.cache_line_bytes
+
+    @property
     def least_masked_bytes(self) -> int:
         """
         Bytes of the smallest elements of which one instruction loads a part of a vector; LLVM loads

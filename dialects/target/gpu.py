@@ -38,6 +38,7 @@ class GpuTarget:
     """As of a CPU."""
 
     cache_bytes: ClassVar[tuple[int, int, int]] = (0, 0, 0)
+    fills_lines: ClassVar[bool] = False
     """As of a CPU: a grid's streams are taken to come from device memory."""
 
     name: str

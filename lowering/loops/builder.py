@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ComplexType,
     DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     IntegerAttr,
     IntegerType,
     MemRefType,
@@ -396,6 +397,12 @@ class LoopBuilder(IndexBuilder):
             operands=[self.index(count)], result_types=[vector_type(i1, lanes)]
         )
         return self.once(op, stays=True)
+
+    def last_lanes(self, count: int, lanes: int) -> SSAValue:
+        """A mask of the last `count` lanes."""
+        masks = cast("VectorType[IntegerType]", vector_type(i1, lanes))
+        mask = [int(k >= lanes - count) for k in range(lanes)]
+        return self.constant(DenseIntOrFPElementsAttr.from_list(masks, mask), masks)
 
     def both_masks(self, x: SSAValue | None, y: SSAValue | None) -> SSAValue | None:
         """The lanes of both masks; None stands for all."""

@@ -19,6 +19,7 @@ from mlc.cached_property import cached_property
 from mlc.dialects import par
 from mlc.dialects.analysis.aliases import Aliases, root_of
 from mlc.dialects.analysis.shares import WAIT, WAKING, loads_of, loads_of_tiles
+from mlc.dialects.analysis.sweeps import period_of, sweeps_of
 from mlc.dialects.analysis.trips import times_run
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
@@ -27,9 +28,12 @@ from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_o
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.dialects.tile.kernel import CallOp
+from mlc.dialects.waves import Waves
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder
+from mlc.lowering.loops.function import Kernel
+from mlc.lowering.loops.waves import run_waves, waves_of
 
 BYTE = IntegerType(8)
 OUTSIDE = -1
@@ -79,6 +83,14 @@ class ControlLowering(ABC):
     @abstractmethod
     def _block(self, block: Block) -> None:
         """Lowers a block's ops in order."""
+
+    @abstractmethod
+    def _lowered(self, op: KernelOp) -> tuple[Kernel, ...]:
+        """The functions of a kernel."""
+
+    @abstractmethod
+    def _pass(self, kernels: tuple[Kernel, ...], op: KernelOp | CallOp) -> None:
+        """Hands the functions of a kernel, whose results have homes, what they take."""
 
     @abstractmethod
     def _arena(self, offset: Index, tensor: Attribute) -> SSAValue:
@@ -269,8 +281,54 @@ class ControlLowering(ABC):
             return self._all_parts(yield_of(block).values, op.outs)
 
         inits = self._all_parts(op.inits, op.outs)
-        results = self.b.loop(0, self._count(op.count), 1, trip, inits)
+        b, count, waves = self.b, self._count(op.count), waves_of(op)
+
+        def in_turn() -> tuple[SSAValue, ...]:
+            return b.loop(0, count, 1, trip, inits)
+
+        alone: SSAValue | bool = False
+        if waves is not None and self.team is not None:
+            alone = b.both(b.compare("eq", self.team[1], 1), b.compare("gt", count, 2))
+        if isinstance(alone, bool):
+            results = in_turn()
+        else:
+            assert waves is not None
+            results = b.pick_all(alone, lambda: self._waves(op, waves, trip, inits), in_turn)
         self._bind(op.outs, results)
+
+    def _waves(
+        self, op: ForOp, waves: Waves, trip: Callable[..., list[SSAValue]], inits: list[SSAValue]
+    ) -> Sequence[SSAValue]:
+        """
+        A loop in waves, but its first trips: after these all arrays lie where they do whenever it
+        is their turn.
+        """
+        b, kernels = self.b, [x for x in op.body.block.ops if isinstance(x, KernelOp)]
+        parts, homes = [inits], list[dict[SSAValue, Location]]()
+        for _ in range(period := period_of(sweeps_of(op))):
+            parts.append(trip(0, *parts[-1]))
+            homes.append({x: self.homes[x] for kernel in kernels for x in kernel.outs})
+
+        def runs(kernel: KernelOp, turn: int) -> Callable[[Index], None]:
+            def run(block: Index) -> None:
+                before, team = parts[turn or period], self.team
+                self._bind(op.carried, before)
+                self.homes |= homes[turn]
+                self.team = b.index(block), b.index(waves.blocks)
+                self._pass(self._lowered(kernel), kernel)
+                self.team = team
+
+            return run
+
+        left = b.sub(self._count(op.count), period)
+        turns = [[runs(x, turn) for x in kernels] for turn in range(period)]
+        run_waves(b, waves, b.div(left, period), turns, self._wait)
+        if period == 1:
+            return parts[1]
+        odd = b.compare("ne", b.mul(b.div(left, 2), 2), left)
+        if isinstance(odd, bool):
+            return trip(0, *parts[2]) if odd else parts[2]
+        return b.pick_all(odd, lambda: trip(0, *parts[2]), lambda: parts[2])
 
     def _while(self, op: WhileOp) -> None:
         inits = self._all_parts(op.inits, op.outs)

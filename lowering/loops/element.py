@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import frexp
 from typing import cast
 
 from xdsl.dialects import arith, math, vector
 from xdsl.dialects.builtin import (
     BFloat16Type,
     ComplexType,
+    DenseIntOrFPElementsAttr,
     Float16Type,
+    FloatAttr,
     IntegerAttr,
     f32,
     i1,
@@ -169,7 +172,7 @@ class Lanes:
             # every op rounds once: computed in f32, whose rounding is innocent for + - * / sqrt
             wide = (self.cast("extf", x, f32) for x in operands)
             return self.cast("truncf", self.apply(op, *wide), element)
-        if self.b.numerics == "fast" and (fused := self._fused(op, operands)) is not None:
+        if self.b.numerics != "strict" and (fused := self._fused(op, operands)) is not None:
             return fused
         if op in _FLAGGED_INT:
             properties: dict[str, Attribute] = {"overflowFlags": NO_OVERFLOW}
@@ -185,7 +188,8 @@ class Lanes:
 
     def _fused(self, op: type[Operation], operands: Sequence[SSAValue]) -> SSAValue | None:
         """
-        x * y + z rounded once, where a product is added or subtracted.
+        x * y + z rounded once, where a product is added or subtracted: with numerics "standard" one
+        that needs no rounding, by 1/2, 1/4 and so on.
 
         An op, not a flag: the same sums in whole registers and in their rests, whoever computes
         them.
@@ -194,6 +198,8 @@ class Lanes:
             return None
         for k, product in enumerate(operands):
             if not isinstance(product.owner, arith.MulfOp):
+                continue
+            if self.b.numerics != "fast" and not any(map(_only_scales, product.owner.operands)):
                 continue
             (x, y), other = product.owner.operands, operands[1 - k]
             if op is arith.SubfOp and k == 0:
@@ -444,6 +450,20 @@ _SCALAR_CASTS: dict[str, type[Operation]] = {
     "uitofp": arith.UIToFPOp,
     "index_cast": arith.IndexCastOp,
 }
+
+
+def _only_scales(value: SSAValue) -> bool:
+    """Whether a product by a value is exact, unless it is subnormal: by a power of two up to 1."""
+    if not isinstance(value.owner, arith.ConstantOp):
+        return False
+    match value.owner.value:
+        case FloatAttr() as one:
+            number = one.value.data
+        case DenseIntOrFPElementsAttr() as several if several.is_splat():
+            (number,) = several.get_values()[:1]
+        case _:
+            return False
+    return isinstance(number, float) and 0 < abs(number) <= 1 and frexp(abs(number))[0] == 0.5
 
 
 def _is_fixed(at: Ix) -> bool:

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mlc.dialects import par
 from mlc.dialects.analysis.access import RESULTS, Nest, nest_of
 from mlc.dialects.analysis.alike import spelled
+from mlc.dialects.analysis.in_place import reads_where_it_writes
 from mlc.dialects.analysis.nests import ops_in
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.numerics import numerics_of
@@ -33,6 +34,7 @@ from mlc.lowering.loops.kernel import KernelScope, merged_axes
 
 NOALIAS = DictionaryAttr({"mlc.noalias": UnitAttr()})
 READONLY = DictionaryAttr({"mlc.readonly": UnitAttr()})
+UNCHANGING = DictionaryAttr({"mlc.noalias": UnitAttr(), "mlc.readonly": UnitAttr()})
 NOTHING = DictionaryAttr({})
 ONE = Dim.const(1)
 
@@ -153,7 +155,7 @@ class _Signature:
             kind = _view_type(
                 x, self.input_groups[k], strided=k in given.inputs, dense=k in given.dense
             )
-            found.append((kind, READONLY))
+            found.append((kind, UNCHANGING if self._lies_apart(k) else READONLY))
         for buffer in self.scratch:
             count = buffer.count.constant if buffer.copies == Dim.const(1) else None
             marks = READONLY if buffer.content else NOALIAS
@@ -166,6 +168,16 @@ class _Signature:
         if self.numbered:
             found.append((INDEX, NOTHING))
         return found
+
+    def _lies_apart(self, number: int) -> bool:
+        """
+        Whether nothing is written where an input is read while results may lie over others: what a
+        kernel reads at other elements than it writes, no result lies over.
+        """
+        shared = {*self.op.shared_inputs, self.op.overwritten} - {-1, None}
+        if not shared or number in shared or self.op.is_nest:
+            return False
+        return not reads_where_it_writes(self.op, number)
 
     def _strided(self) -> list[SSAValue]:
         """The buffers of which strides are passed, in order."""

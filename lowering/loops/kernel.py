@@ -20,6 +20,9 @@ from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import Lanes
 
+SHORT_ROW = 4
+"""Vectors of a row up to which it has no loop: neighbours are read once by all of them."""
+
 
 @dataclass
 class KernelScope:
@@ -344,11 +347,18 @@ def _write_share(
 
         lead = 0 if k == shared or behind else _lead(target, starts[inner], lanes)
         if lead and isinstance(high, int) and high >= 2 * lanes:
-            body(0, b.mask(lead, lanes), ())
+            body(lead - lanes, b.last_lanes(lead, lanes), ())
             low = lead
-        vector_loop(s, low, high, body, lanes=lanes, unroll=1)
+        unroll = 1 if k == shared else _all_or_one(b.sub(high, low), lanes)
+        vector_loop(s, low, high, body, lanes=lanes, unroll=unroll)
 
     nest(0, [])
+
+
+def _all_or_one(extent: Index, lanes: int) -> int:
+    """How many vectors a trip has: all of a short row."""
+    vectors = extent // lanes if isinstance(extent, int) else 0
+    return vectors if 1 < vectors <= SHORT_ROW else 1
 
 
 def _lead(target: Buffer, start: Index, lanes: int) -> int:

@@ -118,6 +118,10 @@ class ReductionNest:
         if isinstance(op, Product) and fold.dtype.is_inexact and not guarded:
             return (e.fma(*op.factors(e, tuple(point)), state[0]),)
         element = op.element(e, tuple(point))
+        is_sum = op.combiner().name == "sum" and element.type == state[0].type
+        if is_sum and isinstance(element.owner, arith.MulfOp) and not guarded:
+            x, y = element.owner.operands
+            return (e.fma(x, y, state[0]),)  # of products, too
         lifted = monoid.lift(e, element, lambda: e.position(point[self.counted]))
         if guarded and e.mask is not None:
             neutral = self._identity(fold, e.lanes)

@@ -15,6 +15,7 @@ from typing import TypeGuard
 from xdsl.ir import BlockArgument, SSAValue
 
 from mlc.cached_property import cached_property
+from mlc.dialects.analysis.in_place import reads_where_it_writes
 from mlc.dialects.analysis.layouts import layouts_of
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import Dim, highest, product
@@ -48,7 +49,6 @@ from mlc.dialects.tile.words import (
 )  # fmt: skip
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import typical
-from mlc.passes.plan.memory.in_place.sharing import reads_where_it_writes
 from mlc.passes.tile.apply_words import APPLIED
 from mlc.passes.tile.canonical import canonical, product_of
 from mlc.passes.tile.cases import sizes_of

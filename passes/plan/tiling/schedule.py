@@ -129,7 +129,8 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     if len(nest.reduction.combiner().state(nest.reduction.summand())) > 1:
         unroll = 2  # each state holds two vectors
     if nest.siblings:
-        unroll = max(AT_ONCE_VECTORS, unroll // len(nest.states))
+        least = AT_ONCE_VECTORS if nest.weight < HEAVY else 1
+        unroll = max(least, unroll // len(nest.states))
         return _of_vectors(lanes, axis, unroll, grain)
     schedule = _of_vectors(lanes, axis, unroll, grain)
     if flat := _flat(nest, axis, lanes):

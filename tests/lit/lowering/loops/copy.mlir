@@ -64,24 +64,45 @@ func.func @within(%x: tensor<2x8xf32>, %y: tensor<1x16xf32>) -> tensor<3x16xf32>
 
 // -----
 
-// Rows of the result hold whole vectors of 8, and the piece begins at 1: seven elements up to a vector's
-// boundary, whole vectors from there on, then what is left of the row.
+// Rows of the result hold whole vectors of 8, and the piece begins at 1: the last seven lanes of the first
+// vector, whole vectors from there on, then what is left of the row.
 // CHECK-LABEL: func.func @copy_
+// CHECK-DAG:     %[[NONE:.*]] = arith.constant 0 : index
+// CHECK-DAG:     %[[BEFORE:.*]] = arith.constant -1 : index
 // CHECK-DAG:     %[[ONE:.*]] = arith.constant 1 : index
 // CHECK-DAG:     %[[LEAD:.*]] = arith.constant 7 : index
-// CHECK:         %[[MASK:.*]] = vector.create_mask %[[LEAD]] : vector<8xi1>
-// CHECK:         vector.maskedload %x[%[[ROW:.*]], %{{.*}}], %[[MASK]]
-// CHECK-NEXT:    vector.maskedstore %out[%[[ROW]], %[[ONE]]], %[[MASK]]
+// CHECK-DAG:     %[[MASK:.*]] = arith.constant dense<[false, true, true, true, true, true, true, true]>
+// CHECK:         vector.maskedload %x[%[[ROW:.*]], %[[BEFORE]]], %[[MASK]]
+// CHECK-NEXT:    vector.maskedstore %out[%[[ROW]], %[[NONE]]], %[[MASK]]
 // CHECK-NEXT:    scf.for %[[AT:.*]] = %[[LEAD]] to
 // CHECK-NEXT:      vector.load %x[%[[ROW]], %[[AT]]]
 // CHECK-NEXT:      %[[PLACE:.*]] = arith.addi %[[AT]], %[[ONE]]
 // CHECK-NEXT:      vector.store %{{.*}}, %out[%[[ROW]], %[[PLACE]]]
+// A short row has no loop.
+// CHECK-LABEL: func.func @aligned(
+// CHECK-LABEL: func.func @copy_
+// CHECK:         scf.for %[[ROW:.*]] =
+// CHECK:           vector.maskedstore %out[%[[ROW]]
+// CHECK-NOT:       scf.for
+// CHECK-COUNT-4:   vector.store %{{.*}}, %out[%[[ROW]]
+// CHECK:           vector.maskedstore %out[%[[ROW]]
+// CHECK-LABEL: func.func @short(
 func.func @aligned(%x: tensor<9x62xf32>, %y: tensor<9x1xf32>) -> tensor<9x64xf32> attributes {mlc.arena = {}} {
   %0 = mlc.kernel "copy" (%1 = %x, %2 = %y) : (tensor<9x62xf32>, tensor<9x1xf32>) -> (tensor<9x64xf32>) {
     %3 = mlc.concat 1 %2, %1, %2 : tensor<9x1xf32>, tensor<9x62xf32>, tensor<9x1xf32> -> tensor<9x64xf32>
     mlc.yield %3 : tensor<9x64xf32>
   } {schedule = #mlc.schedule<[vector(8), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<9x64xf32>
+}
+
+// -----
+
+func.func @short(%x: tensor<9x46xf32>, %y: tensor<9x1xf32>) -> tensor<9x48xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "copy" (%1 = %x, %2 = %y) : (tensor<9x46xf32>, tensor<9x1xf32>) -> (tensor<9x48xf32>) {
+    %3 = mlc.concat 1 %2, %1, %2 : tensor<9x1xf32>, tensor<9x46xf32>, tensor<9x1xf32> -> tensor<9x48xf32>
+    mlc.yield %3 : tensor<9x48xf32>
+  } {schedule = #mlc.schedule<[vector(8), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %0 : tensor<9x48xf32>
 }
 
 // -----

@@ -34,3 +34,19 @@ func.func @stays(%x: tensor<64x64xf32>, %v: tensor<64xf32>, %h: tensor<64x64xf16
   %4 = mlc.contract "abc,c->ba" %s, %u : tensor<8x9x10xf32>, tensor<10xf32> -> tensor<9x8xf32>
   func.return %0, %1, %2, %3, %4 : tensor<64xf32>, tensor<64xf32>, tensor<64x64xf32>, tensor<64xf16>, tensor<9x8xf32>
 }
+
+// -----
+
+// A column is a vector.
+// CHECK-LABEL: @column
+// CHECK:         %[[D:.*]] = mlc.sub %x, %y
+// CHECK-NEXT:    %[[C:.*]] = mlc.reshape %v : tensor<96x1xf32> -> tensor<96xf32>
+// CHECK-NEXT:    %[[V:.*]] = mlc.broadcast "b->ab" %[[C]]
+// CHECK-NEXT:    %[[P:.*]] = mlc.mul %[[D]], %[[V]]
+// CHECK-NEXT:    %[[S:.*]] = mlc.reduce "sum" "ab->a" %[[P]]
+// CHECK-NEXT:    mlc.reshape %[[S]] : tensor<64xf32> -> tensor<64x1xf32>
+func.func @column(%x: tensor<64x96xf32>, %y: tensor<64x96xf32>, %v: tensor<96x1xf32>) -> tensor<64x1xf32> {
+  %d = mlc.sub %x, %y : tensor<64x96xf32>
+  %0 = mlc.contract "ab,bc->ac" %d, %v : tensor<64x96xf32>, tensor<96x1xf32> -> tensor<64x1xf32>
+  func.return %0 : tensor<64x1xf32>
+}
