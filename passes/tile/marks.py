@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i64
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
@@ -87,9 +87,9 @@ def _read_beside(ops: list[Operation], axes: str, kind: FragType) -> Iterator[Pr
     for op in ops:
         if not isinstance(op, MapOp) or not op.starts or frag_of(op.outs[0]).dims != kind.dims:
             continue
-        for read in op.body.block.ops:
+        for read in (x for x in op.body.block.ops if isinstance(x, ReadOp)):
             positions = Positions()
-            at = _subscripts(read, op, axes, positions) if isinstance(read, ReadOp) else None
+            at = _subscripts(read, op, axes, positions)
             if at is None or letters_in(at) != frozenset(axes):
                 continue
             if axes[-1] not in letters_in([at[-1] - letter(axes[-1])]):
@@ -101,7 +101,7 @@ def _read_beside(ops: list[Operation], axes: str, kind: FragType) -> Iterator[Pr
 def _subscripts(read: ReadOp, op: MapOp, axes: str, positions: Positions) -> tuple[Dim, ...] | None:
     """Where a tile's elements read, in its letters; None where that is computed for each."""
     atoms: dict[str, Dim] = {}
-    places = list(op.body.block.args[len(op.inputs) :])
+    places: list[SSAValue] = list(op.body.block.args[len(op.inputs) :])
     for k, value in enumerate(read.positions):
         if value in places:
             axis = places.index(value)
