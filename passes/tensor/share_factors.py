@@ -59,19 +59,31 @@ def common_factors(op: ReduceOp, b: Rewrite) -> SSAValue | None:
     if not 3 <= len(mine) <= MOST_FACTORS:
         return None
     others = [x for x in _sums_of(mine) if x is not op and _is_alike(x, op)]
-    common, sums = _common(mine, others)
+    own = _own(op, mine, others)
+    common, sums = _common(mine, others) if own is None else (_keys(_factors(own)), others)
     if len(_that_vary(common, mine)) < 2 or len(sums) == 0:
         return None
     shared, rest = _parted(mine, common)
     if not any(not x.divides for x in rest) or not any(not x.divides for x in shared):
         return None
     known = _at_hand(shared, common, op)
-    if known is not None and isinstance(op.x.owner, MulOp) and known in op.x.owner.operands:
+    if own is not None and known in (None, own):
         return None  # it is so already
     if known is None:
         known = _product(shared, {op, *sums}, b)
     summand = b(MulOp, _product(rest, {op, *sums}, b), known)
     return b(ReduceOp, summand, monoid="sum", letters=op.letters.data)
+
+
+def _own(op: ReduceOp, mine: Sequence[_Factor], others: Sequence[ReduceOp]) -> SSAValue | None:
+    """The part of a sum's product that is one of common factors: with others it may share more."""
+    if isinstance(op.x.owner, MulOp):
+        for x in op.x.owner.operands:
+            keys = _keys(_factors(x))
+            several = isinstance(x.owner, MulOp | DivOp) and len(_that_vary(keys, mine)) >= 2
+            if several and any(keys <= _keys(_factors(other.x)) for other in others):
+                return x
+    return None
 
 
 def _factors(value: SSAValue) -> list[_Factor]:
@@ -150,16 +162,18 @@ def _parted(
 
 
 def _at_hand(shared: Sequence[_Factor], common: Counter[Hashable], op: ReduceOp) -> SSAValue | None:
-    """The product of the common factors, made for a sum before this one."""
+    """The first product of the common factors, made for a sum before this one."""
+    found: MulOp | DivOp | None = None
     for factor in shared:
         if isinstance(factor.operand.owner, BroadcastOp):
             continue
         for user in _users(factor.operand):
             if not isinstance(user, MulOp | DivOp) or user.parent is not op.parent:
                 continue
-            if _keys(_factors(user.result)) == common and user.is_before_in_block(op):
-                return user.result
-    return None
+            first = user.is_before_in_block(op if found is None else found)
+            if first and _keys(_factors(user.result)) == common:
+                found = user
+    return None if found is None else found.result
 
 
 def _product(factors: Sequence[_Factor], sums: set[ReduceOp], b: Rewrite) -> SSAValue:

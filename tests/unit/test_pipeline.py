@@ -73,7 +73,7 @@ def test_every_step_says_why() -> None:
 
 def test_what_a_stage_forbids_is_a_bug_with_a_reproducer() -> None:
     module = read(FUSED)
-    with pytest.raises(CompilerBug, match=r"mlc-place-barriers left 'mlc.\w+' behind") as raised:
+    with pytest.raises(CompilerBug, match=r"mlc-form-waves left 'mlc.\w+' behind") as raised:
         check_leaves(module, backend_of(AVX2.target).stage("plan"))
     path = Path(str(raised.value).rpartition("reproducer: ")[2])
     assert str(read(path.read_text())) == str(module)

@@ -33,6 +33,7 @@ from mlc.passes.gpu.merge_rows import MergeRowsPass
 from mlc.passes.gpu.merge_streams import MergeStreamsPass
 from mlc.passes.plan.check_before_loops import CheckBeforeLoopsPass
 from mlc.passes.plan.form_nests import FormNestsPass
+from mlc.passes.plan.form_waves import FormWavesPass
 from mlc.passes.plan.fusion.merge_reductions import MergeReductionsPass
 from mlc.passes.plan.memory.recompute import Model
 from mlc.passes.plan.memory.write_parts_in_place import WritePartsInPlacePass
@@ -231,6 +232,7 @@ def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
         WritePartsInPlacePass(),
         *rest,
         PlaceBarriersPass(),
+        FormWavesPass(),
     )
 
 

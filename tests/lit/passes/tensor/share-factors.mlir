@@ -88,3 +88,25 @@ func.func @apart(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>, %z: tensor<64x64x
   %8 = mlc.reduce "sum" "ab->b" %7 : tensor<64x64xf32> -> tensor<64xf32>
   func.return %2, %5, %8 : tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
 }
+
+// -----
+
+// A sum has other factors in common with each of two: it shares those with one, and does not change again.
+// CHECK-LABEL: @either
+// CHECK:       %[[F:.*]] = mlc.mul %a, %e
+// CHECK:       mlc.mul %x, %[[F]]
+// CHECK:       %[[G:.*]] = mlc.mul %b, %e
+// CHECK:       mlc.mul %y, %[[G]]
+// CHECK:       mlc.mul %b, %[[F]]
+func.func @either(%x: tensor<64x96xf32>, %y: tensor<64x96xf32>, %a: tensor<64x96xf32>, %b: tensor<64x96xf32>, %e: tensor<64x96xf32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) {
+  %1 = mlc.mul %a, %e : tensor<64x96xf32>
+  %2 = mlc.mul %x, %1 : tensor<64x96xf32>
+  %s = mlc.reduce "sum" "ab->a" %2 : tensor<64x96xf32> -> tensor<64xf32>
+  %3 = mlc.mul %b, %e : tensor<64x96xf32>
+  %4 = mlc.mul %y, %3 : tensor<64x96xf32>
+  %t = mlc.reduce "sum" "ab->a" %4 : tensor<64x96xf32> -> tensor<64xf32>
+  %5 = mlc.mul %a, %b : tensor<64x96xf32>
+  %6 = mlc.mul %5, %e : tensor<64x96xf32>
+  %u = mlc.reduce "sum" "ab->a" %6 : tensor<64x96xf32> -> tensor<64xf32>
+  func.return %s, %t, %u : tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
+}
