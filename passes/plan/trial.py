@@ -12,6 +12,7 @@ from mlc.dialects.target import Target
 from mlc.passes.cost.prediction import call_seconds
 from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass
 from mlc.passes.plan.fusion.form_kernels import FormKernelsPass
+from mlc.passes.plan.fusion.merge_reductions import MergeReductionsPass
 from mlc.passes.plan.memory.donate_arguments import DonateArgumentsPass
 from mlc.passes.plan.memory.plan_buffers import PlanBuffersPass
 from mlc.passes.plan.tiling.schedule import SchedulePass
@@ -34,7 +35,12 @@ def seconds_of(module: ModuleOp, target: Target, fusion: str, sizes: Mapping[str
     What a module whose tile loops are formed should take, for values of its symbols: it becomes a
     plan without places in memory.
     """
-    passes = (SplitFoldsPass(), ChooseFusionPass(fusion), FormKernelsPass(), SchedulePass())
-    for each in passes:
+    for each in (
+        SplitFoldsPass(),
+        ChooseFusionPass(fusion),
+        FormKernelsPass(),
+        MergeReductionsPass(fusion),
+        SchedulePass(),
+    ):
         each.apply(Context(), module)
     return call_seconds(module, target, sizes)
