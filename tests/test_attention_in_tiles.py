@@ -57,7 +57,7 @@ def entropies(q: Any, k: Any) -> Any:
     return np.log(total) - (e * rest).sum(axis=-1) / total
 
 
-@pytest.mark.parametrize("shape", [(512, 8192), (300, 20011)])
+@pytest.mark.parametrize("shape", [(512, 16384), (300, 20011)])
 def test_sums_with_the_difference_as_a_factor_walk_again(shape: tuple[int, int]) -> None:
     """Rescaling by exp(m_before - m_now) would leave the other factor as it was."""
     q, k, _ = head(*shape)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import cast
+from weakref import WeakSet
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -19,6 +21,8 @@ from mlc.passes.tensor.rules import Rewrite, Rules
 
 RULES = Rules()
 MOST_FACTORS = 8
+_settled: WeakSet[ReduceOp] = WeakSet()
+"""Sums that share already: of two pairs of common factors each would undo the other."""
 
 
 @dataclass(frozen=True)
@@ -53,37 +57,27 @@ class _Factor:
 @RULES.on(ReduceOp, numerics="standard")
 def common_factors(op: ReduceOp, b: Rewrite) -> SSAValue | None:
     """sum x q v and sum y q v have q v in common."""
-    if op.monoid.data != "sum" or op.dtype.kind != "float" or not op.shape:
+    if op.monoid.data != "sum" or op.dtype.kind != "float" or not op.shape or op in _settled:
         return None
     mine = _factors(op.x)
     if not 3 <= len(mine) <= MOST_FACTORS:
         return None
     others = [x for x in _sums_of(mine) if x is not op and _is_alike(x, op)]
-    own = _own(op, mine, others)
-    common, sums = _common(mine, others) if own is None else (_keys(_factors(own)), others)
+    common, sums = _common(mine, others)
     if len(_that_vary(common, mine)) < 2 or len(sums) == 0:
         return None
     shared, rest = _parted(mine, common)
     if not any(not x.divides for x in rest) or not any(not x.divides for x in shared):
         return None
     known = _at_hand(shared, common, op)
-    if own is not None and known in (None, own):
+    if known is not None and isinstance(op.x.owner, MulOp) and known in op.x.owner.operands:
         return None  # it is so already
     if known is None:
         known = _product(shared, {op, *sums}, b)
     summand = b(MulOp, _product(rest, {op, *sums}, b), known)
-    return b(ReduceOp, summand, monoid="sum", letters=op.letters.data)
-
-
-def _own(op: ReduceOp, mine: Sequence[_Factor], others: Sequence[ReduceOp]) -> SSAValue | None:
-    """The part of a sum's product that is one of common factors: with others it may share more."""
-    if isinstance(op.x.owner, MulOp):
-        for x in op.x.owner.operands:
-            keys = _keys(_factors(x))
-            several = isinstance(x.owner, MulOp | DivOp) and len(_that_vary(keys, mine)) >= 2
-            if several and any(keys <= _keys(_factors(other.x)) for other in others):
-                return x
-    return None
+    found = b(ReduceOp, summand, monoid="sum", letters=op.letters.data)
+    _settled.add(cast("ReduceOp", found.owner))
+    return found
 
 
 def _factors(value: SSAValue) -> list[_Factor]:
