@@ -21,6 +21,7 @@ from mlc.dialects.analysis.trips import running_kernels
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts
+from mlc.dialects.tensor.registry import OPS
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.numpy.creation import arange
 from mlc.frontend.trace.loops import scan
@@ -250,9 +251,8 @@ PROBES = (
 )
 
 
-def of_ufunc(name: str) -> Program:
+def of_ufunc(function: Callable[..., Any]) -> Program:
     """A program of one function."""
-    function = getattr(np, name)
 
     def found(x: Any) -> Any:
         return function(x)
@@ -260,17 +260,16 @@ def of_ufunc(name: str) -> Program:
     return found
 
 
-UFUNCS = {
-    "sqrt": "sqrt", "cbrt": "cbrt", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log",
-    "log2": "log2", "log10": "log10", "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan",
-    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "sinh": "sinh", "cosh": "cosh",
-    "tanh": "tanh",
-}  # fmt: skip
-"""An op's name -> NumPy's."""
+UFUNCS = (
+    "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
+    "asin", "acos", "atan", "sinh", "cosh", "tanh",
+)  # fmt: skip
+"""Ops of one operand whose cycles a row may have."""
+_OPS: Mapping[str, Any] = {op.name.removeprefix("mlc."): op for op in OPS}
 
 FUNCTIONS: Mapping[str, Program] = {
     "div": quotient, "pow": power, "floor_div": whole_quotient, "mod": remainder,
-    "hypot": hypotenuse, "atan2": angle, **{name: of_ufunc(x) for name, x in UFUNCS.items()},
+    "hypot": hypotenuse, "atan2": angle, **{name: of_ufunc(_OPS[name].NUMPY) for name in UFUNCS},
 }  # fmt: skip
 """Ops whose cycles a row may have."""
 

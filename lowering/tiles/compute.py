@@ -347,10 +347,11 @@ def lower_convert(s: TileScope, op: ConvertOp) -> None:
     source, kind = frag_of(op.value), frag_of(op.result)
     tile = s.fragments[op.value]
 
-    rounds = s.rounds and _is_flushed(op.value) and 32 * tile.lanes == s.vector_bits
+    narrows = (source.dtype, kind.dtype) == (F32, BF16) and 32 * tile.lanes == s.vector_bits
+    rounds = narrows and s.rounds and _is_flushed(op.value)
 
     def row(place: tuple[int, ...]) -> Sequence[SSAValue]:
-        if rounds and (source.dtype, kind.dtype) == (F32, BF16):
+        if rounds:
             return [s.b.value(RoundOp.of(x)) for x in tile.row(place)]
         e = s.element_builder(tile.lanes)
         return [e.convert(x, source.dtype, kind.dtype) for x in tile.row(place)]

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from mlc.dialects.dtypes import BF16, F16, F64, DType
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.create import ConstantOp, IotaOp
@@ -44,8 +46,8 @@ def constant_divisor(op: WholeDivision) -> int | None:
         value = made.operands[0]
     if op.dtype.is_inexact or not isinstance(made, ConstantOp):
         return None
-    found = made.array()
-    return int(found.reshape(-1)[0]) if found.size == 1 or (found == found.flat[0]).all() else None
+    data = made.repeated_element()
+    return None if data is None else int(np.frombuffer(data, made.dtype.numpy)[0])
 
 
 def division_ops(divisor: int) -> int:

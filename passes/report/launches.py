@@ -22,6 +22,7 @@ from mlc.dialects.lanes import element_of, lanes_of
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.terms import PRODUCTS, OfTermsOp
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.loops.places import constant_of
 from mlc.passes.report.columns import aligned
 from mlc.passes.report.report import KernelReport
 
@@ -272,17 +273,11 @@ def _with_trips(block: Block, trips: float) -> Iterator[tuple[Operation, float]]
 
 
 def _trips(op: scf.ForOp) -> float:
-    bounds = [_known(x) for x in (op.lb, op.ub, op.step)]
+    bounds = [constant_of(x) for x in (op.lb, op.ub, op.step)]
     low, high, step = bounds
     if low is None or high is None or not step:
         return MANY_TRIPS
     return max(-(-(high - low) // step), 0)
-
-
-def _known(value: SSAValue) -> int | None:
-    if isinstance(value.owner, arith.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
-        return value.owner.value.value.data
-    return None
 
 
 _FREE = (arith.ConstantOp, arith.IndexCastOp, scf.YieldOp, scf.ForOp, scf.IfOp, func.ReturnOp)
