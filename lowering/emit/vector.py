@@ -289,7 +289,8 @@ def _shuffle(e: FunctionText, op: vector.ShuffleOp) -> None:
 def _create_mask(e: FunctionText, op: vector.CreateMaskOp) -> None:
     """
     Lane i is on where i < n. Lane numbers are compared in integers as wide as the lanes of a full
-    register, so that on AVX2 the mask needs no widening and on AVX-512 it is one compare.
+    register, so that on AVX2 the mask needs no widening. A mask register is set from as many bits:
+    LLVM sinks a compare to where it is used, into loops whose trips share it.
     """
     result = op.results[0]
     lanes = lanes_of(result.type) or 1
@@ -299,14 +300,22 @@ def _create_mask(e: FunctionText, op: vector.CreateMaskOp) -> None:
         on = max(0, min(int(count), lanes))
         e[result] = _constant_mask(on, lanes)
         return
+    in_register = e.module.vector_bits == 512 and lanes in (8, 16, 32)
     bits = max(8, min(64, e.module.vector_bits // lanes))
     bits = 1 << (bits.bit_length() - 1)
     if lanes >= 1 << (bits - 1):
         bits = 64
-    if bits < 64:
+    if bits < 64 or in_register:
         lower = e.put(f"call i64 @llvm.smax.i64(i64 {count}, i64 0)")
-        upper = e.put(f"call i64 @llvm.smin.i64(i64 {lower}, i64 {lanes})")
-        count = e.put(f"trunc i64 {upper} to i{bits}")
+        count = e.put(f"call i64 @llvm.smin.i64(i64 {lower}, i64 {lanes})")
+    if in_register:
+        off = e.put(f"shl i64 -1, {count}")
+        on = e.put(f"xor i64 {off}, -1")
+        narrow = e.put(f"trunc i64 {on} to i{lanes}")
+        e.define(result, f"bitcast i{lanes} {narrow} to <{lanes} x i1>")
+        return
+    if bits < 64:
+        count = e.put(f"trunc i64 {count} to i{bits}")
     spelled = f"<{lanes} x i{bits}>"
     first = e.put(f"insertelement {spelled} poison, i{bits} {count}, i64 0")
     counts = e.put(

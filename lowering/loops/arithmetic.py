@@ -27,7 +27,7 @@ Index = int | SSAValue
 NO_OVERFLOW = arith.IntegerOverflowAttr("none")
 _PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}  # arith.cmpi, signed
 _MAY_FAIL = (arith.DivUIOp, arith.RemUIOp, arith.FloorDivSIOp)
-_KEYED = (arith.AddiOp, arith.MinSIOp)  # that move, and are known by their operands
+_KEYED = (arith.AddiOp, arith.SubiOp, arith.MinSIOp)  # that move, and are known by their operands
 _SUMS = arith.AddiOp | arith.SubiOp | arith.MinSIOp | arith.MaxSIOp
 
 
@@ -166,7 +166,7 @@ class IndexBuilder:
         if type(op) in _KEYED:
             operands = [_number(made) if _is_number(made := x.owner) else x for x in op.operands]
             key = (type(op), *operands)
-        elif isinstance(op, memref.LoadOp | vector.BroadcastOp):
+        elif isinstance(op, memref.LoadOp | vector.BroadcastOp | vector.CreateMaskOp):
             key = (type(op), op.results[0].type, *op.operands)
         else:
             return self.add_op(op).results

@@ -27,7 +27,7 @@ from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
-from mlc.dialects import par
+from mlc.dialects import par, vec
 from mlc.dialects.complex_ops import PARTS, PairOp, PartOp
 from mlc.dialects.dtypes import BOOL, DType, dtype_of
 from mlc.dialects.lanes import element_of, vector_type
@@ -38,9 +38,10 @@ from mlc.lowering.loops.constants import numbers
 
 _UNSAFE = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 """Pure, and yet not to be computed where it was not asked for."""
-_PLACES = (arith.MinSIOp, arith.AddiOp)
+_PLACES = (arith.MinSIOp, arith.AddiOp, arith.SubiOp)
 """What clamps a place: LLVM leaves it in a loop of which few registers are left."""
-_SUMS = (arith.AddiOp, arith.MuliOp)
+_PARTS = (arith.AddiOp, arith.MuliOp, arith.IndexCastOp, vector.BroadcastOp, vec.StepOp)
+"""Of places and of their masks, which take in what they are made of."""
 
 NOT_UNROLLED: dict[str, Attribute] = {NO_UNROLL: UnitAttr()}
 """Of a loop whose trips LLVM leaves as they are."""
@@ -169,14 +170,15 @@ class LoopBuilder(IndexBuilder):
         """
         moved: set[SSAValue] = set()
         for op in reversed(list(body.ops) if self.shares_places else ()):
-            if isinstance(op, _SUMS) and op.results[0].first_use is None:
+            if isinstance(op, _PARTS) and op.results[0].first_use is None:
                 op.detach()
-                op.erase()  # part of a place that other sums have taken in
+                op.erase()
         for op in list(body.ops):
             if isinstance(op, memref.LoadOp):
                 may = op.memref in self.unchanging
             else:
                 place = isinstance(op, _PLACES) and op.results[0].type == INDEX
+                place = place or isinstance(op, vector.CreateMaskOp)
                 may = place or (not moved.isdisjoint(op.operands) and op.has_trait(Pure))
                 may = may and not isinstance(op, _UNSAFE)
             if may and not any(_is_of(x, body) for x in op.operands):

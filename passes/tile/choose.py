@@ -22,7 +22,7 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tile.words import Block, Edge, Pack, Prefetch, Register, Split, Via, Word, Words
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.tile.operands import STREAMS
+from mlc.passes.tile.operands import STREAMS, places
 from mlc.passes.tile.predict import Prediction, Problem, predict, row_of, usable_rows
 from mlc.passes.tile.steps import step_cycles
 from mlc.passes.tile.teams import best_first, least_seconds, of_one_and_all
@@ -45,6 +45,7 @@ MOST_PARTS = 32  # which code adds one by one
 FEW_TILES = 16  # register tiles of a result that workers would share badly
 BEST = 4  # schedules of a part that are tried
 SPLIT_COSTS = 1.05  # of the time of one worker, what splitting may take
+AHEAD = 4  # steps that lines of b are asked for ahead. Measured: docs/measurements.md
 TAKE_S = 5e-6  # and at all: cores take turns at the counter, 0.1 us each
 TILE_REGISTERS = 8  # SOURCE: Intel SDM volume 1, chapter 18, palette 1
 
@@ -161,6 +162,20 @@ def _in_registers(problem: Problem, target: CpuTarget) -> Iterator[Words]:
                 yield _ending(problem, row, Register(m, n))
 
 
+def _in_place_endings(
+    problem: Problem, row: Intrinsic, tile: Register, target: CpuTarget
+) -> Iterator[Words]:
+    """
+    With lines of b asked for as well, where level 1 does not hold them all, and those on their way
+    fill no more than half of the ways that they hit.
+    """
+    ending, apart = _ending(problem, row, tile), problem.n * _item(row)
+    yield ending
+    near = ceil((AHEAD + 1) / places(apart, target)) <= target.l1d_ways // 2
+    if near and problem.k * apart > target.l1d_bytes:
+        yield (*ending, Prefetch("b", AHEAD))
+
+
 def _blocked(problem: Problem, target: CpuTarget) -> Iterator[Words]:
     """Blocks of columns, of the summed axis and of rows; b packed for all, a for each worker."""
     team = problem.threads > 1
@@ -228,23 +243,30 @@ def _skinny(problem: Problem, target: CpuTarget) -> Iterator[Words]:
                 yield from _by_columns(problem, row, Register(m, n))
             if not _in_place(problem, row):
                 continue
-            end = _ending(problem, row, Register(m, n))
-            dealt = _dealt("n", problem.n, n, problem.threads)
-            yield (*dealt, *end)
-            if problem.m <= m:  # an a that is computed where it is read is so once, and b stays
-                yield (*dealt, _packed("a", m, row, problem), *end)
-            for depth in DEPTHS:
-                if depth < problem.k and m < problem.m:
-                    yield (*dealt, Block("k", depth), *end)
-            if problem.k > STREAMS:
-                # sums in level 1, rows of half a page at least: workers take blocks of columns
-                item, least = _item(row), target.page_bytes // 2
-                size = max(target.l1d_bytes // 2 // problem.m, least) // item
-                columns = _rounded(size, n, problem.n)
-                yield (*_whole("n", columns, problem.n), Block("k", STREAMS), *end)
-            if problem.threads > 1 and problem.k >= 2 * problem.threads:
-                yield (Split("k", problem.threads), *end)
+            for end in _in_place_endings(problem, row, Register(m, n), target):
+                yield from _streamed(problem, row, Register(m, n), end, target)
 
+
+def _streamed(
+    problem: Problem, row: Intrinsic, tile: Register, end: Words, target: CpuTarget
+) -> Iterator[Words]:
+    """b where it lies, in shares of columns or parts of the sum."""
+    m, n = tile.m, tile.n
+    dealt = _dealt("n", problem.n, n, problem.threads)
+    yield (*dealt, *end)
+    if problem.m <= m:  # an a that is computed where it is read is so once, and b stays
+        yield (*dealt, _packed("a", m, row, problem), *end)
+    for depth in DEPTHS:
+        if depth < problem.k and m < problem.m:
+            yield (*dealt, Block("k", depth), *end)
+    if problem.k > STREAMS:
+        # sums in level 1, rows of half a page at least: workers take blocks of columns
+        item, least = _item(row), target.page_bytes // 2
+        size = max(target.l1d_bytes // 2 // problem.m, least) // item
+        columns = _rounded(size, n, problem.n)
+        yield (*_whole("n", columns, problem.n), Block("k", STREAMS), *end)
+    if problem.threads > 1 and problem.k >= 2 * problem.threads:
+        yield (Split("k", problem.threads), *end)
 
 def _by_columns(problem: Problem, row: Intrinsic, tile: Register) -> Iterator[Words]:
     """One panel of columns after the other, each copied by the worker that takes it."""

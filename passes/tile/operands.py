@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import accumulate
-from math import ceil, gcd, inf
+from math import ceil, gcd, inf, prod
 
 from mlc.cached_property import cached_property
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
-from mlc.dialects.tile.words import Block, Pack, Register, Split, Words
+from mlc.dialects.tile.words import Block, Pack, Prefetch, Register, Split, Words
 from mlc.passes.cost.work import cycle_s
 from mlc.passes.tile.loads import Nest
 from mlc.passes.tile.problem import Problem
@@ -20,6 +20,7 @@ from mlc.passes.tile.problem import Problem
 # SOURCE: Intel and AMD optimization guides; Arm Neoverse N1 and V1 guides.
 PAGE_CYCLES = 7.0  # a page that the first of two translation buffers lacks
 PAGES = 64  # that it holds
+STAYS = 0.7  # of level 2, from trip to trip: pages share sets. Measured: docs/measurements.md
 STREAMS = 16  # rows that prefetchers follow at once: half of those that they may
 
 
@@ -45,6 +46,10 @@ class Operands:
         elif not cuts:
             self.item["c"] = self.stored
         self.footprints = nest.footprints(self.item)
+
+    def asks_for(self, operand: str) -> bool:
+        """Whether the operand's lines are asked for before they are needed."""
+        return any(isinstance(word, Prefetch) and word.operand == operand for word in self.words)
 
     def tiles(self) -> float:
         """Register tiles, one for each block of the summed axis."""
@@ -76,26 +81,32 @@ class Operands:
         found: list[float] = []
         item, waste = self.item[operand], self.waste(operand)
         whole = self.nest.touched[operand][0] * item if operand == "c" else 0
-        least = min(self.footprints[0], self.copied(operand))
-        of_others = self.of_others(operand)
-        for level, capacity in enumerate(self.capacities):
-            room = capacity * (self.usable(operand) if level == 0 else 1.0)
-            moved = self.nest.moved(operand, room, self.footprints) * item
+        (copied, all_copied), of_others = self.copied(operand), self.of_others(operand)
+        shares = self.usable(operand), STAYS, 1.0
+        for level, (capacity, share) in enumerate(zip(self.capacities, shares, strict=True)):
+            moved = self.nest.moved(operand, capacity * share, self.footprints) * item
             moved -= whole  # the first block writes
-            if least <= capacity and (level == 2 or not of_others):
-                moved = 0  # it lies there already: from the call before, or from the copy
+            if level == 2 or not of_others:
+                if self.footprints[0] <= capacity:
+                    moved = 0  # it lies there from the call before
+                elif copied <= capacity:
+                    moved = max(0.0, moved - all_copied)  # each lies there, until others oust it
             found.append(moved * waste * (self.again(operand) if level == 0 else 1.0))
         return found
 
-    def copied(self, operand: str) -> float:
-        """Bytes of an operand's copy, or of sums apart, which lie in a near level; else no end."""
+    def copied(self, operand: str) -> tuple[float, float]:
+        """
+        Bytes of an operand's copy, or of sums apart, which lie in a near level, and of all such
+        copies; no end where there is none.
+        """
         if operand == "c":
-            return self.scratch
+            return self.scratch, 0.0
         for k, word in enumerate(self.words):
             if isinstance(word, Pack) and word.operand == operand:
-                return self.nest.touched[operand][self.depth(k)] * self.item[operand]
-        whole = self.nest.touched[operand][0] * self.item[operand]
-        return whole if operand in self.packed else inf
+                depth = self.depth(k)
+                size = self.nest.touched[operand][depth] * self.item[operand]
+                return size, size * prod(loop.trips for loop in self.nest.loops[:depth])
+        return inf, 0.0
 
     def of_others(self, operand: str) -> bool:
         """Whether what a worker reads was copied by others: it lies in their caches."""
@@ -144,11 +155,11 @@ class Operands:
 
     def places(self, apart: int) -> int:
         """Where rows so many bytes apart begin in a way of level 1."""
-        return self.way() // gcd(apart, self.way())
+        return places(apart, self.target)
 
     def way(self) -> int:
         """Bytes of a way of level 1."""
-        return self.target.l1d_bytes // self.target.l1d_ways
+        return _way(self.target)
 
     def reads(self) -> tuple[tuple[int, int, int], float]:
         """Bytes that levels 2, 3 and memory give, and the seconds of that."""
@@ -167,12 +178,16 @@ class Operands:
         return found
 
     def pages(self) -> float:
-        """Seconds of translations, where b is read in place and its rows lie on many pages."""
+        """
+        Seconds of translations, where b is read in place and its rows lie on many pages: who asks
+        for its lines has them in time.
+        """
         depth = self.nest.loops[-1].trips * self.row.shape[2]
-        apart = self.problem.n * self.item["b"] >= self.target.page_bytes // 2
-        if "b" in self.packed or self.problem.b_unit != "n" or depth <= PAGES or not apart:
+        part = min(1.0, self.problem.n * self.item["b"] / self.target.page_bytes)
+        elsewhere = "b" in self.packed or self.asks_for("b") or self.problem.b_unit != "n"
+        if elsewhere or depth <= PAGES or part < 0.5:
             return 0.0
-        return self.tiles() * depth * PAGE_CYCLES * cycle_s(self.target)
+        return self.tiles() * depth * part * PAGE_CYCLES * cycle_s(self.target)
 
     def depth(self, position: int) -> int:
         """Loops around the word at this position of the list."""
@@ -183,3 +198,12 @@ class Operands:
         cuts = [isinstance(word, Block | Split) for word in self.words]
         first = len(self.nest.loops) - sum(cuts) - 3  # batches that no word cuts are outermost
         return tuple(accumulate(cuts, initial=first))
+
+
+def places(apart: int, target: CpuTarget) -> int:
+    """Where rows so many bytes apart begin in a way of level 1."""
+    return _way(target) // gcd(apart, _way(target))
+
+
+def _way(target: CpuTarget) -> int:
+    return target.l1d_bytes // target.l1d_ways

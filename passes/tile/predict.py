@@ -40,6 +40,10 @@ FIRST_LINES = 4  # of a run of lines, what nothing has asked for before they are
 ASK_CYCLES = 3.0  # to ask for a line of a register tile's sums, its address included
 ASKED_SHARE = 0.6  # of what such lines take that are not asked for, what is left
 
+# Measured: docs/measurements.md, Factors in place.
+NEAR = 4  # times level 2: a factor of which lines come while others are multiplied
+ASK_SHARE = 0.07  # of a cycle, to ask for a line of a factor some steps ahead
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
@@ -113,6 +117,7 @@ class _Walk(Operands):
     def prediction(self) -> Prediction:
         steps, instructions, cycles, loads = self.tile_step()
         read, read_s = self.reads()
+        cycles += self.asking()
         loops = self.target.loops
         around = loops.tile_start_cycles + self.guarded() * loops.tile_edge_cycles
         around = self.tiles() * around + self.begun_again() + self.shifts()
@@ -121,7 +126,7 @@ class _Walk(Operands):
         waiting, lines = max(self.beside(read_s), self.late(core, read_s)), self.lines()
         sums, starts, costs = self.writes(), self.starts(), clock(self.target, self.workers)
         apart, line_of_sums = self.sums_apart()
-        if any(isinstance(word, Prefetch) and word.operand == "c" for word in self.words):
+        if self.asks_for("c"):
             asked, near = self.asked(), (0, sum(sums[1:]), 0, 0, 0)
             far = costs.seconds(Work(write=sums)) - costs.seconds(Work(write=near))
             core += asked * ASK_CYCLES * cycle_s(self.target)
@@ -182,6 +187,11 @@ class _Walk(Operands):
         cycles = step_cycles(self.row, rows, columns, self.target, apart=apart)
         return steps, rows * columns, cycles, loads
 
+    def asking(self) -> float:
+        """Cycles of one step in which lines of b are asked for."""
+        lines = ceil(self.tile.n * self.item["b"] / self.target.cache_line_bytes)
+        return lines * ASK_SHARE if self.asks_for("b") else 0.0
+
     def guarded(self) -> int:
         """Rows of a tile of which each may lie past the end."""
         ends = any(isinstance(word, Edge) and word.axis == "m" for word in self.words)
@@ -198,7 +208,7 @@ class _Walk(Operands):
     def beside(self, read_s: float) -> float:
         """Seconds that reads cost beside arithmetic, all of which are there in time."""
         crossed, loops = 0.0, self.target.loops
-        if "b" not in self.packed:
+        if "b" not in self.packed and not self.asks_for("b"):
             line = self.target.cache_line_bytes
             vector = min(line, self.row.shape[1] * self.item["b"])
             part = max(0, vector - ALIGNED) / (line - ALIGNED)  # of vectors at such addresses
@@ -260,7 +270,7 @@ class _Walk(Operands):
                 if copied is None:
                     run = part * self.source[x] / target.cache_line_bytes
                     first = min(1.0, FIRST_LINES / max(run, 1.0))
-                    seconds += lines * first * first_access_s(whole, target)
+                    seconds += lines * first * self.line_in_place_s(x, whole)
                 elif whole > target.l2_bytes:
                     parts = (
                         copied[1]
@@ -269,6 +279,15 @@ class _Walk(Operands):
                     )
                     seconds += parts * line_s(whole, target)
         return seconds
+
+    def line_in_place_s(self, operand: str, whole: int) -> float:
+        """
+        Seconds of such a line. Those of b that the next steps read are on their way meanwhile, as
+        far as level 2 holds a part of it.
+        """
+        if operand == "a" or whole > NEAR * self.target.l2_bytes:
+            return first_access_s(whole, self.target)
+        return line_s(whole, self.target) * (ASKED_SHARE if self.asks_for("b") else 1.0)
 
     def part_copied(self, operand: str, axis: str) -> tuple[int, float] | None:
         """Of a factor's copy: how far it goes along an axis, and elements of all copies."""

@@ -17,7 +17,7 @@ from mlc import registry
 from mlc.backends import backend_of
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
-from mlc.dialects.target.known import AVX2, AVX512
+from mlc.dialects.target.known import AMX, AVX2, AVX512
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.words import (
@@ -27,6 +27,7 @@ from mlc.dialects.tile.words import (
     Epilogue,
     Grain,
     Pack,
+    Prefetch,
     Via,
     Words,
     cases_of,
@@ -38,6 +39,7 @@ from mlc.dialects.tile.words import (
 from mlc.executable import compile_module
 from mlc.options import Options
 from mlc.passes.plan.tiling.form_tiles import FormTilesPass
+from mlc.passes.tile.choose import AHEAD, choose_schedule
 from mlc.passes.tile.operands import STREAMS
 from mlc.passes.tile.problem import Problem
 from mlc.passes.tile.products import WordsOf, refusal
@@ -152,11 +154,19 @@ def test_words_for_kernels_of_every_form(target: str) -> None:
 
 def test_workers_share_columns_of_few_rows() -> None:
     """Each packs its own, right before it reads them."""
+    words = words_of(transposed, spec(64, 784), spec(512, 784), target="amx")
+    assert spell(words).startswith("[block(n, 64, team), pack(b, panels 64), ")
+
+
+def test_few_rows_read_vectors_where_they_lie() -> None:
+    """With their lines asked for, unless those on their way fill a set of level 1."""
     words = words_of(product, spec(64, 784), spec(784, 512), target="amx")
-    cut, *_ = words
-    assert isinstance(cut, Block)
-    assert (cut.axis, cut.step, cut.team) == ("n", 64, True)
-    assert "block(k, 128), pack(b, panels 64), " in spell(words)
+    assert not any(isinstance(word, Pack) for word in words)
+    assert Prefetch("b", AHEAD) in words
+    near = replace(AMX, l1d_ways=8, l1d_bytes=32 << 10)
+    for n, asked in ((512, True), (1024, False)):
+        (best, *_) = choose_schedule(Problem(m=16, n=n, k=512), near)
+        assert (Prefetch("b", AHEAD) in best.words) == asked
 
 
 @pytest.mark.parametrize("numerics", ["standard", "strict"])
