@@ -155,7 +155,7 @@ def test_words_for_kernels_of_every_form(target: str) -> None:
 def test_workers_share_columns_of_few_rows() -> None:
     """Each packs its own, right before it reads them."""
     words = words_of(transposed, spec(64, 784), spec(512, 784), target="amx")
-    assert spell(words).startswith("[block(n, 64, team), pack(b, panels 64), ")
+    assert spell(words).startswith("[block(n, 64, team), block(k, 128), pack(b, panels 64), ")
 
 
 def test_few_rows_read_vectors_where_they_lie() -> None:
