@@ -35,6 +35,7 @@ WHOLE_ROWS = 128  # of a, whose panels of all depth must fit level 2 for depths 
 DEPTHS = (128, 256, 512)  # blocks of the summed axis that are tried, besides the whole of it
 TINY = 64  # rows and columns of a product that needs no loop but those of register tiles
 FEW_ROWS = 96  # of a result, for which b may be streamed, or copied panel by panel
+ROWS_IN_PLACE = 256  # for which b may be read where it lies. Measured: docs/measurements.md
 NEAR_ROWS = 32  # of a block whose rows of sums go on from panel to panel: half of `PAGES`
 WIDEST = 4  # vectors of a register tile's row
 MOST_ROWS = 32  # of it
@@ -104,7 +105,11 @@ def refused(route: Route, problem: Problem, target: CpuTarget) -> str | None:
     if route == "tiny":
         return f"{' and '.join(few)}: more than {TINY}" if few else None
     widest = max(WIDEST * row.shape[1] for row in usable_rows(p.dtypes, target))
-    return f"n = {p.n}: more than {widest} columns of one register tile" if p.n > widest else None
+    if p.n <= widest or FEW_ROWS < p.m <= ROWS_IN_PLACE:
+        return None
+    wide = f"n = {p.n}: more than {widest} columns of one register tile"
+    many = f", and m = {p.m}: more than {ROWS_IN_PLACE} rows, which repay a copy of b"
+    return wide + (many if p.m > ROWS_IN_PLACE else "")
 
 
 # register tiles
@@ -149,9 +154,12 @@ def fits_registers(
 
 
 def _panel(problem: Problem, target: CpuTarget) -> Iterator[Words]:
-    for words in _in_registers(problem, target):
-        tile = next(w for w in words if isinstance(w, Register))
-        yield (*_dealt("m", problem.m, tile.m, problem.threads), *words)
+    for row in usable_rows(problem.dtypes, target):
+        if _in_place(problem, row):
+            for m, n in register_tiles(row, target, problem.m, problem.n):
+                dealt = _dealt("m", problem.m, m, problem.threads)
+                for ending in _in_place_endings(problem, row, Register(m, n), target):
+                    yield (*dealt, *ending)
 
 
 def _in_registers(problem: Problem, target: CpuTarget) -> Iterator[Words]:

@@ -105,7 +105,8 @@ def test_a_route_that_is_none_says_which_number_rules_it_out() -> None:
 
     assert said("square") == {
         "tiny": "m = 1024 and n = 1024: more than 64",
-        "panel": "n = 1024: more than 64 columns of one register tile",
+        "panel": "n = 1024: more than 64 columns of one register tile, and m = 1024: more than 256 "
+        "rows, which repay a copy of b",
         "skinny": "m = 1024 and n = 1024 fill register tiles",
         "batched": "there is one batch",
     }
