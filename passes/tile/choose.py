@@ -276,6 +276,7 @@ def _streamed(
     if problem.threads > 1 and problem.k >= 2 * problem.threads:
         yield (Split("k", problem.threads), *end)
 
+
 def _by_columns(problem: Problem, row: Intrinsic, tile: Register) -> Iterator[Words]:
     """One panel of columns after the other, each copied by the worker that takes it."""
     dealt = Block("n", tile.n, team=problem.threads > 1)

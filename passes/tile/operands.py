@@ -89,7 +89,7 @@ class Operands:
             if level == 2 or not of_others:
                 if self.footprints[0] <= capacity:
                     moved = 0  # it lies there from the call before
-                elif copied <= (capacity):  # beside its source
+                elif copied <= (capacity / 2 if level else capacity):  # level 2: beside its source
                     moved = max(0.0, moved - all_copied)  # each lies there, until others oust it
             found.append(moved * waste * (self.again(operand) if level == 0 else 1.0))
         return found
