@@ -18,7 +18,6 @@ from mlc.dialects.tile.words import (
     Block,
     Edge,
     Pack,
-    Prefetch,
     Register,
     Split,
     Via,
