@@ -23,7 +23,14 @@ from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tile.words import Block, Edge, Pack, Prefetch, Register, Split, Via, Word, Words
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.operands import STREAMS, places
-from mlc.passes.tile.predict import Prediction, Problem, predict, row_of, usable_rows
+from mlc.passes.tile.predict import (
+    Prediction,
+    Problem,
+    predict,
+    row_of,
+    streams_in_place,
+    usable_rows,
+)
 from mlc.passes.tile.steps import step_cycles
 from mlc.passes.tile.teams import best_first, least_seconds, of_one_and_all
 
@@ -180,7 +187,8 @@ def _in_place_endings(
     ending, apart = _ending(problem, row, tile), problem.n * _item(row)
     yield ending
     near = ceil((AHEAD + 1) / places(apart, target)) <= target.l1d_ways // 2
-    if near and problem.k * apart > target.l1d_bytes:
+    far = problem.k * apart > target.l1d_bytes
+    if near and far and streams_in_place(row, tile, target):
         yield (*ending, Prefetch("b", AHEAD))
 
 

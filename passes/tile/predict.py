@@ -40,6 +40,7 @@ ASK_CYCLES = 3.0  # to ask for a line of a register tile's sums, its address inc
 ASKED_SHARE = 0.6  # of what such lines take that are not asked for, what is left
 
 # Measured: docs/measurements.md, Factors in place.
+LEAST_ROWS = 4  # that meet a line of a factor in place, until the next ones have come
 NEAR = 4  # times level 2: a factor of which lines come while others are multiplied
 ASK_SHARE = 0.07  # of a cycle, to ask for a line of a factor some steps ahead
 
@@ -108,6 +109,15 @@ def _holds(row: Intrinsic, operand: int, dtype: str) -> bool:
     # signed bytes are packed as unsigned ones, 128 more, and sums lose that again
     shifted = operand == 0 and wanted == "u8" and row.dtypes[1] == dtype == "i8"
     return wanted == dtype or wanted in _WIDER.get(dtype, ()) or shifted
+
+
+def streams_in_place(row: Intrinsic, tile: Register, target: CpuTarget) -> bool:
+    """
+    Whether a step of a register tile reads two lines side by side of a b in place, as they are
+    fetched, and multiplies each by so many rows.
+    """
+    pair = 2 * target.cache_line_bytes
+    return tile.n * named_dtype(row.dtypes[1]).bytes >= pair and tile.m >= LEAST_ROWS
 
 
 class _Walk(Operands):
@@ -231,16 +241,14 @@ class _Walk(Operands):
                  "b": steps * columns * n * k * self.item["b"], "c": inf}  # fmt: skip
         total = 0.0
         for x, whole in taken.items():
-            left = core_s
             others = self.from_others(x)
             for level, (size, rate) in enumerate(zip(self.given[x], self.rates, strict=True)):
                 seconds, meanwhile = size / rate, core_s * min(1.0, size / whole)
                 seconds += others if level == 1 else 0.0
                 if level or x != "c":
                     total += max(0.0, seconds - meanwhile)
-                    left -= min(seconds, meanwhile)
             if x == "b":
-                total += max(0.0, self.pages() - left)
+                total += max(0.0, self.pages() - core_s)
         return total
 
     def lines(self) -> float:
@@ -282,9 +290,12 @@ class _Walk(Operands):
     def line_in_place_s(self, operand: str, whole: int) -> float:
         """
         Seconds of such a line. Those of b that the next steps read are on their way meanwhile, as
-        far as level 2 holds a part of it.
+        far as level 2 holds a part of it and a step has work for them.
         """
-        if operand == "a" or whole > NEAR * self.target.l2_bytes:
+        near = whole <= NEAR * self.target.l2_bytes and streams_in_place(
+            self.row, self.tile, self.target
+        )
+        if operand == "a" or not near:
             return first_access_s(whole, self.target)
         return line_s(whole, self.target) * (ASKED_SHARE if self.asks_for("b") else 1.0)
 
