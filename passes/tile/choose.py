@@ -20,7 +20,7 @@ from typing import Literal, get_args
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
-from mlc.dialects.tile.words import Block, Edge, Pack, Prefetch, Register, Split, Via, Word, Words
+from mlc.dialects.tile.words import Block, Pack, Prefetch, Register, Split, Via, Word, Words
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.operands import STREAMS, places
 from mlc.passes.tile.predict import (
@@ -30,6 +30,18 @@ from mlc.passes.tile.predict import (
     row_of,
     streams_in_place,
     usable_rows,
+)
+from mlc.passes.tile.route_words import (
+    a_in_place,
+    blocks_of,
+    ends_of,
+    has_whole_rows,
+    in_place,
+    item_bytes,
+    packed_panels,
+    rounded,
+    share_of,
+    shares_of,
 )
 from mlc.passes.tile.steps import step_cycles
 from mlc.passes.tile.teams import best_first, least_seconds, of_one_and_all
@@ -107,7 +119,7 @@ def refused(route: Route, problem: Problem, target: CpuTarget) -> str | None:
         return None
     if route == "skinny":
         return None if narrow else f"m = {p.m} and n = {p.n} fill register tiles"
-    if not any(_in_place(p, row) for row in usable_rows(p.dtypes, target)):
+    if not any(in_place(p, row) for row in usable_rows(p.dtypes, target)):
         return apart if p.b_unit != "n" else "no instruction takes b as it lies"
     if route == "tiny":
         return f"{' and '.join(few)}: more than {TINY}" if few else None
@@ -162,9 +174,9 @@ def fits_registers(
 
 def _panel(problem: Problem, target: CpuTarget) -> Iterator[Words]:
     for row in usable_rows(problem.dtypes, target):
-        if _in_place(problem, row):
+        if in_place(problem, row):
             for m, n in register_tiles(row, target, problem.m, problem.n):
-                dealt = _dealt("m", problem.m, m, problem.threads)
+                dealt = shares_of("m", problem.m, m, problem.threads)
                 for ending in _in_place_endings(problem, row, Register(m, n), target):
                     yield (*dealt, *ending)
 
@@ -172,9 +184,9 @@ def _panel(problem: Problem, target: CpuTarget) -> Iterator[Words]:
 def _in_registers(problem: Problem, target: CpuTarget) -> Iterator[Words]:
     """No loop but those of register tiles, nothing copied."""
     for row in usable_rows(problem.dtypes, target):
-        if _in_place(problem, row):
+        if in_place(problem, row):
             for m, n in register_tiles(row, target, problem.m, problem.n):
-                yield _ending(problem, row, Register(m, n))
+                yield ends_of(problem, row, Register(m, n))
 
 
 def _in_place_endings(
@@ -184,7 +196,7 @@ def _in_place_endings(
     With lines of b asked for as well, where level 1 does not hold them all, and those on their way
     fill no more than half of the ways that they hit.
     """
-    ending, apart = _ending(problem, row, tile), problem.n * _item(row)
+    ending, apart = ends_of(problem, row, tile), problem.n * item_bytes(row)
     yield ending
     near = ceil((AHEAD + 1) / places(apart, target)) <= target.l1d_ways // 2
     far = problem.k * apart > target.l1d_bytes
@@ -196,29 +208,29 @@ def _blocked(problem: Problem, target: CpuTarget) -> Iterator[Words]:
     """Blocks of columns, of the summed axis and of rows; b packed for all, a for each worker."""
     team = problem.threads > 1
     for row, tile, depth, packed in _tiles_and_depths(problem, target):
-        item = _item(row)
-        rows = _rounded(target.l2_bytes // 4 // (depth * item), tile.m, problem.m)
+        item = item_bytes(row)
+        rows = rounded(target.l2_bytes // 4 // (depth * item), tile.m, problem.m)
         if team:
-            rows = min(rows, _share(problem.m, tile.m, problem.threads))
-        pack_b = _packed("b", tile.n, row, problem, team=team)
-        inner = (Block("m", rows, team=True),) if team else _whole("m", rows, problem.m)
-        pack_a = (_packed("a", tile.m, row, problem),) if packed else ()
+            rows = min(rows, share_of(problem.m, tile.m, problem.threads))
+        pack_b = packed_panels("b", tile.n, row, problem, team=team)
+        inner = (Block("m", rows, team=True),) if team else blocks_of("m", rows, problem.m)
+        pack_a = (packed_panels("a", tile.m, row, problem),) if packed else ()
         most = {_l3_bytes(target) // 4 // (depth * item)}  # a block of b in level 3
         if depth < problem.k:  # or with its sums, which come again, in level 2
             most.add(target.l2_bytes // 2 // ((depth + problem.m) * item))
         else:  # or the block there
             most.add(target.l2_bytes // 4 // (depth * item))
-        ends = _ending(problem, row, tile)
-        for columns in sorted({_rounded(size, tile.n, problem.n) for size in most}):
-            outer = (*_whole("n", columns, problem.n), *_whole("k", depth, problem.k))
+        ends = ends_of(problem, row, tile)
+        for columns in sorted({rounded(size, tile.n, problem.n) for size in most}):
+            outer = (*blocks_of("n", columns, problem.n), *blocks_of("k", depth, problem.k))
             yield (*outer, pack_b, *inner, *pack_a, *ends)
             if team:  # each worker copies what it reads
-                own = Block("m", _share(problem.m, tile.m, problem.threads), team=True)
+                own = Block("m", share_of(problem.m, tile.m, problem.threads), team=True)
                 yield (*outer, own, replace(pack_b, team=False), *pack_a, *ends)
-        columns = _rounded(target.l2_bytes // 2 // (depth * item), tile.n, problem.n)
+        columns = rounded(target.l2_bytes // 2 // (depth * item), tile.n, problem.n)
         near = _near_rows(problem, rows, columns, tile, row, target)
         if near and not packed:
-            outer = (*_whole("n", columns, problem.n), *_whole("k", depth, problem.k))
+            outer = (*blocks_of("n", columns, problem.n), *blocks_of("k", depth, problem.k))
             yield (*outer, pack_b, replace(near, team=team), *ends)
 
 
@@ -255,9 +267,9 @@ def _skinny(problem: Problem, target: CpuTarget) -> Iterator[Words]:
         if not _narrow(problem, row):
             continue
         for m, n in register_tiles(row, target, problem.m, problem.n):
-            if n < problem.n and _a_in_place(problem, row) and _has_whole_rows(problem, row, m):
+            if n < problem.n and a_in_place(problem, row) and has_whole_rows(problem, row, m):
                 yield from _by_columns(problem, row, Register(m, n))
-            if not _in_place(problem, row):
+            if not in_place(problem, row):
                 continue
             for end in _in_place_endings(problem, row, Register(m, n), target):
                 yield from _streamed(problem, row, Register(m, n), end, target)
@@ -268,19 +280,19 @@ def _streamed(
 ) -> Iterator[Words]:
     """b where it lies, in shares of columns or parts of the sum."""
     m, n = tile.m, tile.n
-    dealt = _dealt("n", problem.n, n, problem.threads)
+    dealt = shares_of("n", problem.n, n, problem.threads)
     yield (*dealt, *end)
     if problem.m <= m:  # an a that is computed where it is read is so once, and b stays
-        yield (*dealt, _packed("a", m, row, problem), *end)
+        yield (*dealt, packed_panels("a", m, row, problem), *end)
     for depth in DEPTHS:
         if depth < problem.k and m < problem.m:
             yield (*dealt, Block("k", depth), *end)
     if problem.k > STREAMS:
         # sums in level 1, rows of half a page at least: workers take blocks of columns
-        item, least = _item(row), target.page_bytes // 2
+        item, least = item_bytes(row), target.page_bytes // 2
         size = max(target.l1d_bytes // 2 // problem.m, least) // item
-        columns = _rounded(size, n, problem.n)
-        yield (*_whole("n", columns, problem.n), Block("k", STREAMS), *end)
+        columns = rounded(size, n, problem.n)
+        yield (*blocks_of("n", columns, problem.n), Block("k", STREAMS), *end)
     if problem.threads > 1 and problem.k >= 2 * problem.threads:
         yield (Split("k", problem.threads), *end)
 
@@ -288,9 +300,9 @@ def _streamed(
 def _by_columns(problem: Problem, row: Intrinsic, tile: Register) -> Iterator[Words]:
     """One panel of columns after the other, each copied by the worker that takes it."""
     dealt = Block("n", tile.n, team=problem.threads > 1)
-    pack_b = _packed("b", tile.n, row, problem)
+    pack_b = packed_panels("b", tile.n, row, problem)
     for depth in sorted({d for d in DEPTHS if row.shape[2] <= d < problem.k} | {problem.k}):
-        yield (dealt, *_whole("k", depth, problem.k), pack_b, *_ending(problem, row, tile))
+        yield (dealt, *blocks_of("k", depth, problem.k), pack_b, *ends_of(problem, row, tile))
 
 
 @lru_cache(maxsize=1024)
@@ -342,7 +354,7 @@ def _in_rows(problem: Problem, static: Words, target: CpuTarget, trips: int) -> 
     first, *rest = static
     if not isinstance(first, Block) or first.axis != "m" or not isinstance(rest[0], Register):
         return ()
-    rows = _share(problem.m, rest[0].m, trips)
+    rows = share_of(problem.m, rest[0].m, trips)
     words = (Block("m", rows, team=True, dynamic=True), *rest)
     most = of_one_and_all(problem, static, target)
     return (words,) if of_one_and_all(problem, words, target) < most else ()
@@ -375,27 +387,27 @@ def _dynamic(
     problem: Problem, row: Intrinsic, depth: int, target: CpuTarget, trips: int
 ) -> Iterator[Words]:
     for tile, packed in _tiles(problem, row, target):
-        pack_a = _packed("a", tile.m, row, problem)
+        pack_a = packed_panels("a", tile.m, row, problem)
         copy_a: Words = (pack_a,) if packed else ()
         copies: list[tuple[Words, Words]] = [((), copy_a)]  # of a, before all loops and in them
         # stored group by group once, where that stays in level 3
-        once = row.group > 1 and problem.m * problem.k * _item(row) <= _l3_bytes(target) // 4
+        once = row.group > 1 and problem.m * problem.k * item_bytes(row) <= _l3_bytes(target) // 4
         if packed and not row.in_tiles and (problem.a_unit != "k" or once):
             copies.append(((replace(pack_a, team=True),), ()))
-        most = max(1, target.l2_bytes // 4 // (depth * _item(row)) // tile.n) * tile.n
+        most = max(1, target.l2_bytes // 4 // (depth * item_bytes(row)) // tile.n) * tile.n
         for parts in range(1, min(trips, ceil(problem.m / tile.m)) + 1):
-            rows = _share(problem.m, tile.m, parts)
-            columns = _share(problem.n, tile.n, ceil(trips / parts))
+            rows = share_of(problem.m, tile.m, parts)
+            columns = share_of(problem.n, tile.n, ceil(trips / parts))
             if ceil(problem.m / rows) * ceil(problem.n / columns) < trips:
                 continue
-            trip_m = _whole("m", rows, problem.m, dynamic=True)
-            blocks = (*_whole("n", columns, problem.n, dynamic=True), *trip_m)
-            near = (*_whole("n", min(columns, most), problem.n, dynamic=True), *trip_m)
-            depths, ends = _whole("k", depth, problem.k), _ending(problem, row, tile)
-            pack_b = _packed("b", tile.n, row, problem)
+            trip_m = blocks_of("m", rows, problem.m, dynamic=True)
+            blocks = (*blocks_of("n", columns, problem.n, dynamic=True), *trip_m)
+            near = (*blocks_of("n", min(columns, most), problem.n, dynamic=True), *trip_m)
+            depths, ends = blocks_of("k", depth, problem.k), ends_of(problem, row, tile)
+            pack_b = packed_panels("b", tile.n, row, problem)
             few = _near_rows(problem, rows, columns, tile, row, target)
-            size = max(1, target.l2_bytes // 2 // (depth * _item(row)) // tile.n) * tile.n
-            wide = (*_whole("n", min(columns, size), problem.n, dynamic=True), *trip_m)
+            size = max(1, target.l2_bytes // 2 // (depth * item_bytes(row)) // tile.n) * tile.n
+            wide = (*blocks_of("n", min(columns, size), problem.n, dynamic=True), *trip_m)
             for first, own in copies:
                 yield (*first, *near, *depths, pack_b, *own, *ends)
                 if few and not own:
@@ -423,11 +435,15 @@ def _tiles_and_depths(
     """Instruction, register tile, block of the summed axis, and whether a is packed."""
     for row in usable_rows(problem.dtypes, target):
         for tile, packed in _tiles(problem, row, target):
-            fitting = target.l1d_bytes // (tile.n * _item(row)) // 64 * 64  # a panel in level 1
+            fitting = (
+                target.l1d_bytes // (tile.n * item_bytes(row)) // 64 * 64
+            )  # a panel in level 1
             depths = {d for d in (*DEPTHS, fitting) if row.shape[2] <= d < problem.k}
-            whole = tile.n * problem.k * _item(row) <= target.l2_bytes // 4  # a panel in level 2
+            whole = (
+                tile.n * problem.k * item_bytes(row) <= target.l2_bytes // 4
+            )  # a panel in level 2
             depths.add(problem.k if whole else min(problem.k, 1024))
-            if packed and WHOLE_ROWS * problem.k * _item(row) <= target.l2_bytes // 4:
+            if packed and WHOLE_ROWS * problem.k * item_bytes(row) <= target.l2_bytes // 4:
                 depths.add(problem.k)
             for depth in sorted(depths):
                 yield row, tile, depth, packed
@@ -435,60 +451,10 @@ def _tiles_and_depths(
 
 def _tiles(problem: Problem, row: Intrinsic, target: CpuTarget) -> Iterator[tuple[Register, bool]]:
     """Register tiles of a product whose b is packed, and whether a is."""
-    for packed in (False, True) if _a_in_place(problem, row) else (True,):
+    for packed in (False, True) if a_in_place(problem, row) else (True,):
         for m, n in register_tiles(row, target, problem.m, problem.n, apart=not packed):
-            if packed or _has_whole_rows(problem, row, m):
+            if packed or has_whole_rows(problem, row, m):
                 yield Register(m, n), packed
-
-
-def _ending(problem: Problem, row: Intrinsic, tile: Register) -> Words:
-    """Register tile, instruction, and what happens at edges."""
-    edges: list[Word] = []
-    if problem.m % tile.m:
-        edges.append(Edge("m", "pack" if row.in_tiles else "clamp"))
-    if problem.n % tile.n:
-        edges.append(Edge("n", "pack" if row.in_tiles else "mask"))
-    if problem.k % row.shape[2]:
-        edges.append(Edge("k", "pack"))
-    return (tile, Via(row.name), *edges)
-
-
-def _packed(
-    operand: str, panels: int, row: Intrinsic, problem: Problem, *, team: bool = False
-) -> Pack:
-    """Panels for an instruction, in its dtype."""
-    which = "ab".index(operand)
-    wanted = row.dtypes[which]
-    dtype = "" if wanted == problem.dtypes[which] else wanted
-    rows = row.in_tiles and operand == "a"  # a tile's rows are a's
-    depth = row.shape[2] if row.in_tiles else 1
-    return Pack(operand, panels, row.group, depth, dtype, rows=rows, team=team)
-
-
-def _whole(axis: str, step: int, extent: int, *, dynamic: bool = False) -> Words:
-    """A loop over blocks, where there are several."""
-    return (Block(axis, step, team=dynamic, dynamic=dynamic),) if step < extent else ()
-
-
-def _dealt(axis: str, extent: int, unit: int, threads: int) -> Words:
-    """A loop whose trips workers share, where there are workers."""
-    return (Block(axis, _share(extent, unit, threads), team=True),) if threads > 1 else ()
-
-
-def _share(extent: int, unit: int, threads: int) -> int:
-    """Equal parts of whole register tiles, one for each worker."""
-    return ceil(ceil(extent / unit) / threads) * unit
-
-
-def _rounded(size: int, unit: int, extent: int) -> int:
-    """Whole register tiles, of at most `size` and of no more than there are; equal blocks."""
-    most = max(1, size // unit)
-    tiles = ceil(extent / unit)
-    return ceil(tiles / ceil(tiles / most)) * unit
-
-
-def _item(row: Intrinsic) -> int:
-    return named_dtype(row.dtypes[1]).bytes
 
 
 def _l3_bytes(target: CpuTarget) -> int:
@@ -498,23 +464,3 @@ def _l3_bytes(target: CpuTarget) -> int:
 def _narrow(problem: Problem, row: Intrinsic) -> bool:
     """Whether b is read for so few rows that a copy of it hardly pays, or is less than a vector."""
     return problem.m <= FEW_ROWS or problem.n < row.shape[1]
-
-
-def _in_place(problem: Problem, row: Intrinsic) -> bool:
-    """Whether an instruction can take both factors as they lie."""
-    same = problem.dtypes[1] == row.dtypes[1]
-    return row.group == 1 and problem.b_unit == "n" and same and not row.in_tiles
-
-
-def _has_whole_rows(problem: Problem, row: Intrinsic, m: int) -> bool:
-    """Whether no tile of so many rows of an a that is not packed lies outside."""
-    return not row.in_tiles or problem.m % m == 0
-
-
-def _a_in_place(problem: Problem, row: Intrinsic) -> bool:
-    """Whether a is read as it lies: element by element, groups side by side, or rows of a tile."""
-    if problem.dtypes[0] != row.dtypes[0]:
-        return False
-    whole = problem.a_rows if row.in_tiles else row.shape[0] == 1
-    whole = whole and problem.k % row.shape[2] == 0
-    return row.group == 1 or (whole and problem.a_unit == "k")

@@ -18,7 +18,10 @@ func.func @scale(%n: index, %m: index, %x: memref<?x?xf32> {mlc.readonly},
     // CHECK-NEXT:   %[[J:.*]] = phi i64
     scf.for %j = %c0 to %m step %c16 {
       %left = arith.subi %m, %j : index
-      // CHECK:    %[[MASK:.*]] = icmp slt <16 x i32> <i32 0, i32 1
+      // CHECK:    %[[OFF:.*]] = shl i64 -1, %{{.*}}
+      // CHECK:    %[[ON:.*]] = xor i64 %[[OFF]], -1
+      // CHECK:    %[[BITS:.*]] = trunc i64 %[[ON]] to i16
+      // CHECK:    %[[MASK:.*]] = bitcast i16 %[[BITS]] to <16 x i1>
       %mask = vector.create_mask %left : vector<16xi1>
       // CHECK:    %[[WHERE:.*]] = add i64 %[[ROW]], %[[J]]
       // CHECK:    %[[P:.*]] = getelementptr float, ptr %a2, i64 %[[WHERE]]

@@ -44,9 +44,10 @@ func.func @columns(%x: tensor<4x64xf32>) -> tensor<64xf32> {
 
 // -----
 
-// A large product: 4 x 64 accumulators fill 16 of 32 registers and leave no row over; with 16 registers, 6 x 16 fill 12.
+// A large product: 6 x 64 accumulators fill 24 of 32 registers, and its rows do not repay a copy of w; with 16 registers, 6 x 16
+// fill 12.
 // CHECK-LABEL: @large
-// CHECK: [block(n, 64, team, dynamic), block(m, 32, team, dynamic), pack(b, panels 64), register(m 4, n 64), via(fma), grain(416000)]>
+// CHECK: [block(m, 12, team, dynamic), register(m 6, n 64), via(fma), edge(m, clamp), prefetch(b, 4), grain(416000)]>
 // AVX2-LABEL: @large
 // AVX2: [block(n, 16, team, dynamic), block(m, 132, team, dynamic), pack(b, panels 16), register(m 6, n 16), via(fma), edge(m, clamp), grain(240000)]>
 func.func @large(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> {
