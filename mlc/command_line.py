@@ -40,6 +40,13 @@ def options_given(args: argparse.Namespace) -> dict[str, object]:
         settings_of(given)
     except ValueError as error:
         raise UsageError(f"--{str(error).replace('_', '-')}") from None
+    if "schedule" in given:
+        from mlc.dialects.tile.words import words_of
+
+        try:
+            words_of(str(given["schedule"]))
+        except ValueError as error:
+            raise UsageError(f"--{error}") from None
     return given
 
 

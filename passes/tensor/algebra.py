@@ -38,13 +38,16 @@ def convert_widened(op: ConvertOp, b: Rewrite) -> SSAValue | None:
     if not isinstance(inner, ConvertOp) or not _holds(inner.source, inner.dtype):
         return None
     # out of range, floats saturate and integers wrap around
-    whole = inner.source.is_integer or inner.source.stores_integers
-    saturates = whole and inner.dtype.is_inexact and op.dtype.is_integer
+    saturates = _is_whole(inner.source) and inner.dtype.is_inexact and _is_whole(op.dtype)
     if saturates and not _holds(inner.source, op.dtype):
         return None
     if op.dtype is inner.source:
         return inner.x
     return b(ConvertOp, inner.x, declared=tensor_of(op.result))
+
+
+def _is_whole(dtype: DType) -> bool:
+    return dtype.is_integer or dtype.stores_integers
 
 
 _DIGITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}  # of the significand, the hidden one too

@@ -87,7 +87,7 @@ class Operands:
             moved = self.nest.moved(operand, capacity * share, self.footprints) * item
             moved -= whole  # the first block writes
             if level == 2 or not of_others:
-                if self.footprints[0] <= capacity:
+                if self.footprints[0] <= capacity * (STAYS if level == 1 else 1.0):
                     moved = 0  # it lies there from the call before
                 elif copied <= (capacity / 2 if level else capacity):  # level 2: beside its source
                     moved = max(0.0, moved - all_copied)  # each lies there, until others oust it

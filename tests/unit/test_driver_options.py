@@ -252,6 +252,14 @@ def test_an_unknown_target_of_the_environment_is_named(
         mlc.compile(_halved)(np.ones(3))
 
 
+def test_words_that_are_none_are_said(program: str, run: Run) -> None:
+    shown = ("show", f"{program}:sorts", "--schedule")
+    said = run(*shown, "registr(m 6)", status=2)
+    assert said.startswith("mlc: --schedule='registr(m 6)': schedule has no word 'registr'; ")
+    said = run(*shown, "via(fma), prefetch(b, 99)", status=2)
+    assert "steps = 99; expected a number from 1 to 64" in said
+
+
 # Code
 
 

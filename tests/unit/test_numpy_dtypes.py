@@ -60,6 +60,24 @@ def test_floats_beyond_an_integer_dtype_become_its_bounds(
     assert mlc.compile(one_by_one)(x) == wanted
 
 
+WHOLE = [row for row in DTYPES if row.is_integer or row.stores_integers]
+
+
+@pytest.mark.parametrize("source", [row for row in WHOLE if row.bytes <= 2], ids=lambda x: x.name)
+def test_integers_become_bounds_by_way_of_floats(source: DType) -> None:
+    """Not so straight from one to the other: there they wrap around."""
+
+    def converted(x: Any) -> Any:
+        return [x.astype(np.float64).astype(row.numpy) for row in WHOLE]
+
+    x = np.array([-300, -9, -3, -1, 0, 1, 2, 7, 9, 15, 300]).astype(source.numpy)
+    function = mlc.compile(converted)
+    for got, wanted in zip(function(x), function.reference(x), strict=True):
+        np.testing.assert_array_equal(got.astype(np.float64), wanted.astype(np.float64))
+    narrow = mlc.compile(lambda x: x.astype(np.float64).astype(ml_dtypes.int2))(np.array([2, -3]))
+    assert narrow.astype(int).tolist() == [1, -2]
+
+
 def test_constants_beyond_an_integer_dtype_become_its_bounds() -> None:
     def constants(x: Any) -> Any:
         return [
