@@ -70,11 +70,14 @@ def test_integers_become_bounds_by_way_of_floats(source: DType) -> None:
     def converted(x: Any) -> Any:
         return [x.astype(np.float64).astype(row.numpy) for row in WHOLE]
 
+    def narrowed(x: Any) -> Any:
+        return x.astype(np.float64).astype(ml_dtypes.int2)
+
     x = np.array([-300, -9, -3, -1, 0, 1, 2, 7, 9, 15, 300]).astype(source.numpy)
-    function = mlc.compile(converted)
+    function: Any = mlc.compile(converted)
     for got, wanted in zip(function(x), function.reference(x), strict=True):
         np.testing.assert_array_equal(got.astype(np.float64), wanted.astype(np.float64))
-    narrow = mlc.compile(lambda x: x.astype(np.float64).astype(ml_dtypes.int2))(np.array([2, -3]))
+    narrow: Any = mlc.compile(narrowed)(np.array([2, -3]))
     assert narrow.astype(int).tolist() == [1, -2]
 
 
