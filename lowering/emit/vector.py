@@ -300,22 +300,18 @@ def _create_mask(e: FunctionText, op: vector.CreateMaskOp) -> None:
         on = max(0, min(int(count), lanes))
         e[result] = _constant_mask(on, lanes)
         return
-    in_register = e.module.vector_bits == 512 and lanes in (8, 16, 32)
-    bits = max(8, min(64, e.module.vector_bits // lanes))
-    bits = 1 << (bits.bit_length() - 1)
-    if lanes >= 1 << (bits - 1):
-        bits = 64
-    if bits < 64 or in_register:
-        lower = e.put(f"call i64 @llvm.smax.i64(i64 {count}, i64 0)")
-        count = e.put(f"call i64 @llvm.smin.i64(i64 {lower}, i64 {lanes})")
-    if in_register:
-        off = e.put(f"shl i64 -1, {count}")
+    if e.module.vector_bits == 512 and lanes in (8, 16, 32):
+        off = e.put(f"shl i64 -1, {_clamped(e, count, lanes)}")
         on = e.put(f"xor i64 {off}, -1")
         narrow = e.put(f"trunc i64 {on} to i{lanes}")
         e.define(result, f"bitcast i{lanes} {narrow} to <{lanes} x i1>")
         return
+    bits = max(8, min(64, e.module.vector_bits // lanes))
+    bits = 1 << (bits.bit_length() - 1)
+    if lanes >= 1 << (bits - 1):
+        bits = 64
     if bits < 64:
-        count = e.put(f"trunc i64 {count} to i{bits}")
+        count = e.put(f"trunc i64 {_clamped(e, count, lanes)} to i{bits}")
     spelled = f"<{lanes} x i{bits}>"
     first = e.put(f"insertelement {spelled} poison, i{bits} {count}, i64 0")
     counts = e.put(
@@ -323,6 +319,12 @@ def _create_mask(e: FunctionText, op: vector.CreateMaskOp) -> None:
     )
     numbers = _lane_numbers(lanes, f"i{bits}")
     e.define(result, f"icmp slt {spelled} {numbers}, {counts}")
+
+
+def _clamped(e: FunctionText, count: str, lanes: int) -> str:
+    """The count, or the nearest of no lanes and all of them."""
+    lower = e.put(f"call i64 @llvm.smax.i64(i64 {count}, i64 0)")
+    return e.put(f"call i64 @llvm.smin.i64(i64 {lower}, i64 {lanes})")
 
 
 def _constant_mask(on: int, lanes: int) -> str:

@@ -173,20 +173,24 @@ def fits_registers(
 
 
 def _panel(problem: Problem, target: CpuTarget) -> Iterator[Words]:
-    for row in usable_rows(problem.dtypes, target):
-        if in_place(problem, row):
-            for m, n in register_tiles(row, target, problem.m, problem.n):
-                dealt = shares_of("m", problem.m, m, problem.threads)
-                for ending in _in_place_endings(problem, row, Register(m, n), target):
-                    yield (*dealt, *ending)
+    for row, tile in _tiles_in_place(problem, target):
+        dealt = shares_of("m", problem.m, tile.m, problem.threads)
+        for ending in _in_place_endings(problem, row, tile, target):
+            yield (*dealt, *ending)
 
 
 def _in_registers(problem: Problem, target: CpuTarget) -> Iterator[Words]:
     """No loop but those of register tiles, nothing copied."""
+    for row, tile in _tiles_in_place(problem, target):
+        yield ends_of(problem, row, tile)
+
+
+def _tiles_in_place(problem: Problem, target: CpuTarget) -> Iterator[tuple[Intrinsic, Register]]:
+    """Instructions that take both factors as they lie, and their register tiles."""
     for row in usable_rows(problem.dtypes, target):
         if in_place(problem, row):
             for m, n in register_tiles(row, target, problem.m, problem.n):
-                yield ends_of(problem, row, Register(m, n))
+                yield row, Register(m, n)
 
 
 def _in_place_endings(
@@ -267,12 +271,13 @@ def _skinny(problem: Problem, target: CpuTarget) -> Iterator[Words]:
         if not _narrow(problem, row):
             continue
         for m, n in register_tiles(row, target, problem.m, problem.n):
+            tile = Register(m, n)
             if n < problem.n and a_in_place(problem, row) and has_whole_rows(problem, row, m):
-                yield from _by_columns(problem, row, Register(m, n))
+                yield from _by_columns(problem, row, tile)
             if not in_place(problem, row):
                 continue
-            for end in _in_place_endings(problem, row, Register(m, n), target):
-                yield from _streamed(problem, row, Register(m, n), end, target)
+            for end in _in_place_endings(problem, row, tile, target):
+                yield from _streamed(problem, row, tile, end, target)
 
 
 def _streamed(

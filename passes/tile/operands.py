@@ -34,6 +34,8 @@ class Operands:
         self.problem, self.words, self.target = problem, words, target
         self.row, self.tile, self.nest, self.workers = row, tile, nest, workers
         self.packed = {w.operand for w in words if isinstance(w, Pack)}
+        self.asked_for = {w.operand for w in words if isinstance(w, Prefetch)}
+        """Operands whose lines are asked for before they are needed."""
         source = dict(zip("abc", (named_dtype(x).bytes for x in problem.dtypes), strict=True))
         held = dict(zip("abc", (named_dtype(x).bytes for x in row.dtypes), strict=True))
         self.source = source
@@ -46,10 +48,6 @@ class Operands:
         elif not cuts:
             self.item["c"] = self.stored
         self.footprints = nest.footprints(self.item)
-
-    def asks_for(self, operand: str) -> bool:
-        """Whether the operand's lines are asked for before they are needed."""
-        return any(isinstance(word, Prefetch) and word.operand == operand for word in self.words)
 
     def tiles(self) -> float:
         """Register tiles, one for each block of the summed axis."""
@@ -82,12 +80,13 @@ class Operands:
         item, waste = self.item[operand], self.waste(operand)
         whole = self.nest.touched[operand][0] * item if operand == "c" else 0
         (copied, all_copied), of_others = self.copied(operand), self.of_others(operand)
-        shares = self.usable(operand), STAYS, 1.0
-        for level, (capacity, share) in enumerate(zip(self.capacities, shares, strict=True)):
-            moved = self.nest.moved(operand, capacity * share, self.footprints) * item
+        for level, capacity in enumerate(self.capacities):
+            stays = capacity * (STAYS if level == 1 else 1.0)
+            room = stays * (self.usable(operand) if level == 0 else 1.0)
+            moved = self.nest.moved(operand, room, self.footprints) * item
             moved -= whole  # the first block writes
             if level == 2 or not of_others:
-                if self.footprints[0] <= capacity * (STAYS if level == 1 else 1.0):
+                if self.footprints[0] <= stays:
                     moved = 0  # it lies there from the call before
                 elif copied <= (capacity / 2 if level else capacity):  # level 2: beside its source
                     moved = max(0.0, moved - all_copied)  # each lies there, until others oust it
@@ -134,8 +133,8 @@ class Operands:
         """The part of level 1 that rows so far apart can fill: a power of two hits few sets."""
         if operand != "b" or "b" in self.packed or self.problem.b_unit != "n":
             return 1.0
-        places = self.places(self.problem.n * self.item["b"])
-        return min(1.0, places * self.tile.n * self.item["b"] / self.way())
+        apart = places(self.problem.n * self.item["b"], self.target)
+        return min(1.0, apart * self.tile.n * self.item["b"] / _way(self.target))
 
     def again(self, operand: str) -> float:
         """
@@ -148,18 +147,10 @@ class Operands:
             return 1.0
         if self.row.in_tiles:
             return 2.0 if self.tile.m > STREAMS else 1.0
-        rows = ceil(self.tile.m / self.places(self.problem.k * self.item["a"]))
+        rows = ceil(self.tile.m / places(self.problem.k * self.item["a"], self.target))
         beyond = max(0, rows - self.target.l1d_ways) / rows
         steps = self.target.cache_line_bytes / (self.row.shape[2] * self.item["a"])
         return 1 + beyond * max(0.0, steps - 1)
-
-    def places(self, apart: int) -> int:
-        """Where rows so many bytes apart begin in a way of level 1."""
-        return places(apart, self.target)
-
-    def way(self) -> int:
-        """Bytes of a way of level 1."""
-        return _way(self.target)
 
     def reads(self) -> tuple[tuple[int, int, int], float]:
         """Bytes that levels 2, 3 and memory give, and the seconds of that."""
@@ -184,7 +175,7 @@ class Operands:
         """
         depth = self.nest.loops[-1].trips * self.row.shape[2]
         part = min(1.0, self.problem.n * self.item["b"] / self.target.page_bytes)
-        elsewhere = "b" in self.packed or self.asks_for("b") or self.problem.b_unit != "n"
+        elsewhere = "b" in self.packed or "b" in self.asked_for or self.problem.b_unit != "n"
         if elsewhere or depth <= PAGES or part < 0.5:
             return 0.0
         return self.tiles() * depth * part * PAGE_CYCLES * cycle_s(self.target)
@@ -206,4 +197,5 @@ def places(apart: int, target: CpuTarget) -> int:
 
 
 def _way(target: CpuTarget) -> int:
+    """Bytes of a way of level 1."""
     return target.l1d_bytes // target.l1d_ways

@@ -114,7 +114,7 @@ def _holds(row: Intrinsic, operand: int, dtype: str) -> bool:
 def streams_in_place(row: Intrinsic, tile: Register, target: CpuTarget) -> bool:
     """
     Whether a step of a register tile reads two lines side by side of a b in place, as they are
-    fetched, and multiplies each by so many rows.
+    fetched, and multiplies each by `LEAST_ROWS` rows.
     """
     pair = 2 * target.cache_line_bytes
     return tile.n * named_dtype(row.dtypes[1]).bytes >= pair and tile.m >= LEAST_ROWS
@@ -135,7 +135,7 @@ class _Walk(Operands):
         waiting, lines = max(self.beside(read_s), self.late(core, read_s)), self.lines()
         sums, starts, costs = self.writes(), self.starts(), clock(self.target, self.workers)
         apart, line_of_sums = self.sums_apart()
-        if self.asks_for("c"):
+        if "c" in self.asked_for:
             asked, near = self.asked(), (0, sum(sums[1:]), 0, 0, 0)
             far = costs.seconds(Work(write=sums)) - costs.seconds(Work(write=near))
             core += asked * ASK_CYCLES * cycle_s(self.target)
@@ -199,7 +199,7 @@ class _Walk(Operands):
     def asking(self) -> float:
         """Cycles of one step in which lines of b are asked for."""
         lines = ceil(self.tile.n * self.item["b"] / self.target.cache_line_bytes)
-        return lines * ASK_SHARE if self.asks_for("b") else 0.0
+        return lines * ASK_SHARE if "b" in self.asked_for else 0.0
 
     def guarded(self) -> int:
         """Rows of a tile of which each may lie past the end."""
@@ -217,7 +217,7 @@ class _Walk(Operands):
     def beside(self, read_s: float) -> float:
         """Seconds that reads cost beside arithmetic, all of which are there in time."""
         crossed, loops = 0.0, self.target.loops
-        if "b" not in self.packed and not self.asks_for("b"):
+        if "b" not in self.packed and "b" not in self.asked_for:
             line = self.target.cache_line_bytes
             vector = min(line, self.row.shape[1] * self.item["b"])
             part = max(0, vector - ALIGNED) / (line - ALIGNED)  # of vectors at such addresses
@@ -292,12 +292,10 @@ class _Walk(Operands):
         Seconds of such a line. Those of b that the next steps read are on their way meanwhile, as
         far as level 2 holds a part of it and a step has work for them.
         """
-        near = whole <= NEAR * self.target.l2_bytes and streams_in_place(
-            self.row, self.tile, self.target
-        )
-        if operand == "a" or not near:
+        streams = operand == "b" and streams_in_place(self.row, self.tile, self.target)
+        if not streams or whole > NEAR * self.target.l2_bytes:
             return first_access_s(whole, self.target)
-        return line_s(whole, self.target) * (ASKED_SHARE if self.asks_for("b") else 1.0)
+        return line_s(whole, self.target) * (ASKED_SHARE if "b" in self.asked_for else 1.0)
 
     def part_copied(self, operand: str, axis: str) -> tuple[int, float] | None:
         """Of a factor's copy: how far it goes along an axis, and elements of all copies."""
